@@ -1,0 +1,102 @@
+"""What a host is, for everything above it: commands, long streams, HTTP.
+
+Three hosts keep this protocol: SSH (``ssh.py``), this machine (``local.py``), and the rehearsal of the demo, which is a
+real SSH server and therefore ``ssh.py`` again. Commands are argument lists; they are quoted once, in ``quoting.py``,
+and run by ``sh`` under ``LC_ALL=C`` whatever the login shell is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import httpx
+
+from probes.readings import LinkReading
+
+
+class HostError(Exception):
+    """Something about the host itself. ``reason``: one clear sentence; ``remedy``: what the operator can do."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+class LinkDown(HostError):
+    """The way to the host is lost or not there yet; it is being retried. Wait for ``Host.up()`` and try again."""
+
+
+class LinkRefused(HostError):
+    """The host will not be reached without the operator: unknown host key, no accepted login, unknown name."""
+
+
+class CommandTimeout(HostError):
+    """The command did not end within its limit; it was ended and its channel closed."""
+
+
+class TooManyChannels(HostError):
+    """The server refuses another channel on a live connection (MaxSessions). The link itself is fine."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended. ``status``: its exit status, negative for a signal."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Stream(Protocol):
+    """A running command: read its output, feed its input, learn how it ended."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Chunks of standard output as they arrive, until the command ends or the link is lost (LinkDown)."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """To the command's standard input. LinkDown if the way is gone; nothing happens if the command has ended."""
+        ...
+
+    async def wait(self) -> int:
+        """Exit status, negative for a signal. LinkDown if the link went first."""
+        ...
+
+    @property
+    def stderr(self) -> bytes:
+        """The last 64 KiB of standard error so far."""
+        ...
+
+
+class Host(Protocol):
+    @property
+    def name(self) -> str:
+        """As the operator wrote it: ``user@host``, an alias of ssh_config, ``local``."""
+        ...
+
+    def links(self) -> AsyncIterator[LinkReading]:
+        """Connects, keeps the connection, reconnects for ever; yields each change of state and the round trip time
+        about every five seconds. Ends after a ``refused`` reading. Run exactly once per host, by the supervisor."""
+        ...
+
+    async def up(self) -> None:
+        """Return once the host can be used. LinkRefused when it never will."""
+        ...
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 20.0) -> Completed:
+        """Run to the end. LinkDown, LinkRefused, CommandTimeout, TooManyChannels. At most 16 MiB of output are kept."""
+        ...
+
+    def stream(self, argv: Sequence[str], *, stdin: bool = False) -> AbstractAsyncContextManager[Stream]:
+        """Start a long-lived command; leaving the context ends it on the host. ``stdin``: it reads from us."""
+        ...
+
+    def http(self, host: str, port: int) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
+        """A transport whose connections go to ``host:port`` as seen from the host."""
+        ...
+
+    async def close(self) -> None: ...

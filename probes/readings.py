@@ -1,0 +1,323 @@
+"""Every fact firstlight can learn, on one page.
+
+A *reading* is frozen, carries ``at`` (UTC seconds since the epoch, from the source's own clock where it has one, else
+from the moment its bytes arrived) and a tag. Probes yield readings, operations yield readings, the recorder writes
+them as JSON lines, replay and ``explain`` read them back: one vocabulary, so that all of these agree.
+
+Adding a source is one struct here and one file beside it. Fields are only ever added, with defaults, never renamed:
+recordings made by older versions must still be read (msgspec fills what is missing and ignores what it does not know).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+Source = Literal["unit", "systemd", "kernel", "journald", "other"]
+"""Who speaks in a journal line: the unit's own processes, the service manager about the unit, the kernel, journald
+about itself, anybody else (logind's session lines for a user unit, say)."""
+
+
+class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """Base of all readings. ``at``: UTC seconds."""
+
+    at: float
+
+
+class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="journal"):
+    """One record of the journal, or one line of a saved log.
+
+    ``text`` is the MESSAGE as UTF-8; bytes that are not UTF-8 stand as ``\\xNN``; carriage returns and escape
+    sequences are kept (they are shown escaped and never obeyed). Empty strings mean that the source does not say.
+    """
+
+    text: str
+    cursor: str = ""
+    source: Source = "unit"
+    pid: int = 0
+    comm: str = ""
+    ident: str = ""
+    unit: str = ""
+    invocation: str = ""
+    boot: str = ""
+    priority: int = 6
+    message_id: str = ""
+    line_break: str = ""
+    """journald's ``_LINE_BREAK``: ``line-max`` (goes on in the next record of the same stream and pid), ``eof``,
+    ``nul``, ``pid-change``; empty for an ordinary newline."""
+    stream: str = ""
+    """journald's ``_STREAM_ID``."""
+    truncated: bool = False
+    """MESSAGE was null: journalctl ran without ``--all`` and the text had 4096 bytes or more."""
+    ref: str = ""
+    """``file:line`` for lines that come from a saved file."""
+    timed: bool = True
+    """False where the saved log gives no time for this line: ``at`` is then that of the line before."""
+
+
+class UnitReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="unit"):
+    """``systemctl show`` of the unit. Times are UTC seconds (0: never); durations seconds (inf: infinity)."""
+
+    unit: str
+    load: str = ""
+    """LoadState: loaded, not-found, masked, bad-setting, error."""
+    active: str = ""
+    """ActiveState: active, activating, deactivating, inactive, failed, reloading."""
+    sub: str = ""
+    result: str = ""
+    type: str = ""
+    invocation: str = ""
+    main_pid: int = 0
+    control_pid: int = 0
+    restarts: int = 0
+    exit_code: int = 0
+    """ExecMainCode (1 exited, 2 killed, 3 dumped; waitid's si_code)."""
+    exit_status: int = 0
+    state_changed: float = 0.0
+    started: float = 0.0
+    """InactiveExitTimestamp: when this start attempt began."""
+    active_since: float = 0.0
+    main_exited: float = 0.0
+    exec_start: tuple[str, ...] = ()
+    """argv as systemd shows it, split at blanks: quoting is lost there. See UnitFile for the text as written."""
+    exec_start_pre: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    environment_files: tuple[str, ...] = ()
+    control_group: str = ""
+    memory_max: int = 0
+    """bytes; 0: no limit."""
+    timeout_start: float = 0.0
+    timeout_stop: float = 0.0
+    fragment: str = ""
+    drop_ins: tuple[str, ...] = ()
+    needs_reload: bool = False
+    user: str = ""
+    near: tuple[str, ...] = ()
+    """Unit names like this one, when it does not exist."""
+
+
+class UnitFile(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="unit-file"):
+    """``systemctl cat``: the unit's text and its drop-ins."""
+
+    unit: str
+    text: str
+    ref: str = ""
+
+
+class GpuDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU at one moment. None: the device does not offer it (``[N/A]``, ``[Not Supported]``).
+
+    ``used_mib`` is what nvidia-smi calls memory.used (NVML v2: without the reserved part). Power W, temperature °C.
+    """
+
+    index: int
+    name: str = ""
+    uuid: str = ""
+    bus: str = ""
+    used_mib: float | None = None
+    total_mib: float | None = None
+    reserved_mib: float | None = None
+    utilization: float | None = None
+    power: float | None = None
+    power_limit: float | None = None
+    temperature: float | None = None
+    sm_mhz: float | None = None
+    mem_mhz: float | None = None
+    pstate: str = ""
+    throttle: int | None = None
+    """NVML's clocks event reasons, a bit mask."""
+    ecc_uncorrected: int | None = None
+    pcie_gen: int | None = None
+    pcie_gen_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    pcie_rx_mbs: float | None = None
+    pcie_tx_mbs: float | None = None
+    mig: str = ""
+    error: str = ""
+    """What the driver said instead of figures for this device."""
+
+
+class GpuReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="gpu"):
+    """All GPUs of the host at one moment."""
+
+    devices: tuple[GpuDevice, ...]
+    source: str = "nvidia-smi"
+    driver: str = ""
+
+
+class GpuProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    gpu: int
+    pid: int
+    name: str = ""
+    used_mib: float | None = None
+    unit: str = ""
+    user: str = ""
+    started: float = 0.0
+    state: str = ""
+    """/proc/PID/stat's state letter; Z while it dies."""
+
+
+class GpuProcesses(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="gpu-processes"):
+    processes: tuple[GpuProcess, ...]
+
+
+class HealthReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="health"):
+    """GET /health. ``status`` None: no HTTP answer, and ``error`` says why (``refused`` is normal while loading)."""
+
+    status: int | None = None
+    error: str = ""
+    ms: float = 0.0
+    endpoint: str = ""
+
+
+class Sample(Struct, frozen=True, array_like=True):
+    """One sample of a metrics page: full name (with _bucket, _total, …), labels, value."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+class MetricsReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="metrics"):
+    """One /metrics page, thinned to the engine's own samples. ``error``: why there are none, as one sentence."""
+
+    samples: tuple[Sample, ...] = ()
+    status: int | None = None
+    error: str = ""
+    bytes: int = 0
+    truncated: bool = False
+
+
+class ProcessIo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One process of the unit's cgroup. Counters since its start: bytes read from storage, CPU seconds."""
+
+    pid: int
+    name: str = ""
+    read_bytes: int = 0
+    rchar: int = 0
+    cpu_seconds: float = 0.0
+    rss_bytes: int = 0
+    state: str = ""
+
+
+class MountIo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    device: str
+    read_bytes: int = 0
+    """counter since boot (diskstats sectors × 512), or the cgroup's io.stat rbytes."""
+
+
+class IoReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="io"):
+    """Storage and CPU of the unit. Counters, in bytes and CPU seconds; None: not readable."""
+
+    read_bytes: int | None = None
+    """bytes read from storage by the unit (its cgroup's io.stat, else the sum over its processes)."""
+    cpu_seconds: float | None = None
+    page_cache: int | None = None
+    mem_available: int | None = None
+    mem_total: int | None = None
+    unit_memory: int | None = None
+    unit_memory_max: int | None = None
+    shm_used: int | None = None
+    shm_total: int | None = None
+    processes: tuple[ProcessIo, ...] = ()
+    devices: tuple[MountIo, ...] = ()
+    model_path: str = ""
+    model_bytes: int | None = None
+    """size of the checkpoint's weight files; None: not known."""
+    model_mount: str = ""
+    """file system type of the model's folder: ext4, xfs, nfs4, fuse.…"""
+    error: str = ""
+
+
+LinkState = Literal["connecting", "up", "down", "refused"]
+
+
+class LinkReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="link"):
+    """State of the way to the host. ``refused``: will not come up by itself (host key, no right to log in)."""
+
+    state: LinkState
+    reason: str = ""
+    remedy: str = ""
+    rtt_ms: float | None = None
+    retry_in: float | None = None
+
+
+ProbeState = Literal["up", "failed", "ended", "missing", "gap"]
+
+
+class ProbeReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="probe"):
+    """How a source itself is doing: ``up`` (again), ``failed`` (will be tried again), ``ended`` (end of stream),
+    ``missing`` (the host cannot offer it), ``gap`` (lines lost: how many and why). One sentence and a remedy."""
+
+    probe: str
+    state: ProbeState
+    reason: str = ""
+    remedy: str = ""
+
+
+class CommandReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="command"):
+    """A captured command: what was run, what it said, how it ended. ``exit_code`` None: it did not end."""
+
+    command: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float | None = None
+    timed_out: bool = False
+    ref: str = ""
+
+
+class BenchReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="bench"):
+    """One moment of a benchmark run: ``stage`` names where it is; ``result`` is vllm's JSON, whole, at the end."""
+
+    run: str
+    stage: str
+    done: int | None = None
+    total: int | None = None
+    failed: int | None = None
+    text: str = ""
+    result: dict[str, object] | None = None
+
+
+class OperatorAction(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="action"):
+    """What an operator did through firstlight, step by step. ``outcome``: begun, done, failed, cancelled."""
+
+    action: str
+    step: str = ""
+    outcome: str = ""
+    detail: str = ""
+    who: str = ""
+    unit: str = ""
+    undo: str = ""
+
+
+class Note(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
+    text: str
+    who: str = ""
+
+
+AnyReading = (
+    JournalLine
+    | UnitReading
+    | UnitFile
+    | GpuReading
+    | GpuProcesses
+    | HealthReading
+    | MetricsReading
+    | IoReading
+    | LinkReading
+    | ProbeReading
+    | CommandReading
+    | BenchReading
+    | OperatorAction
+    | Note
+)
+
+encode = msgspec.json.Encoder().encode
+"""A reading to one line of JSON (no newline in it)."""
+
+decode = msgspec.json.Decoder(AnyReading).decode
+"""The other way. Raises msgspec.ValidationError or msgspec.DecodeError on anything that is not a reading."""

@@ -1,0 +1,1 @@
+"""Dresses: theme files and the few lines that load them."""

@@ -1,0 +1,1 @@
+"""Shows and obeys: command line, Textual app, screens, widgets, key bindings."""

@@ -1,0 +1,1 @@
+"""Understands: folds readings into the state of a load. No Textual, no sockets, no clock."""

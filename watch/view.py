@@ -1,0 +1,216 @@
+"""What the screen may know: frozen pictures of the state of one deployment.
+
+``WatchState.view(now)`` makes a ``View``; nothing here refers back to the fold. All times are UTC seconds, durations
+seconds, sizes bytes unless the name says MiB, ratios 0–1.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from probes.readings import GpuDevice, GpuProcess, IoReading, UnitReading
+from watch.words import Phase, Severity, State
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    done: float
+    total: float
+    unit: str
+    """shards, tensors, bytes, graphs, profiles, kernels …"""
+    at: float
+    rate: float | None = None
+    """units a second over the last minutes; None: too early to say."""
+    label: str = ""
+    """the bar's own words"""
+
+
+class PhaseView(Struct, frozen=True, kw_only=True):
+    name: Phase
+    status: str
+    """done, running, pending, failed"""
+    started: float | None = None
+    ended: float | None = None
+    progress: Progress | None = None
+    note: str = ""
+    """what is going on where nothing is printed: "after the last shard: repacking, nothing is printed until …" """
+    usual: tuple[float, float] | None = None
+    """how long it takes: low, high, seconds; from history or priors"""
+
+
+class RankView(Struct, frozen=True, kw_only=True):
+    pid: int
+    name: str
+    """Worker_TP3, EngineCore, APIServer: the last name it bore"""
+    rank: int | None = None
+    phase: Phase = "n/a"
+    last_at: float = 0.0
+    lags: bool = False
+
+
+class LoadView(Struct, frozen=True, kw_only=True):
+    """One start attempt."""
+
+    number: int
+    invocation: str
+    started: float
+    ended: float | None
+    state: State
+    phase: Phase
+    phases: tuple[PhaseView, ...]
+    progress: Progress | None = None
+    ranks: tuple[RankView, ...] = ()
+    attached_late: bool = False
+    """the first lines of this load were not seen: its start is the earliest line we have"""
+
+
+class ForecastView(Struct, frozen=True, kw_only=True):
+    """When it will be ready, as seen now. ``low``..``high`` holds the real time 8 times in 10."""
+
+    low: float
+    middle: float
+    high: float
+    basis: str
+    """where it comes from: "3 earlier loads of this unit", "shard rate and priors" …"""
+
+
+class StallView(Struct, frozen=True, kw_only=True):
+    since: float
+    what: str
+    """what stopped, and when it last moved"""
+    usual: str
+
+
+class FindingView(Struct, frozen=True, kw_only=True):
+    id: str
+    kind: str
+    """unit, args, journal, weights, memory, comm, compile, gpu, ssh, metrics, bench, leftover, cause, benign …"""
+    layer: str
+    severity: Severity
+    title: str
+    evidence: tuple[str, ...]
+    """the lines as printed"""
+    lines: tuple[str, ...]
+    """where they stand: ``file:line`` in a saved log, a journal cursor live"""
+    cause: str
+    advice: str
+    count: int
+    ranks: tuple[str, ...]
+    first: float
+    last: float
+    load: int
+    """number of the load it belongs to; 0: the host, whatever the load"""
+    consequence_of: str = ""
+    """id of the finding that this one only follows from"""
+
+
+class AskedGot(Struct, frozen=True, kw_only=True):
+    key: str
+    asked: str
+    got: str
+    verdict: str
+    """same, differs, waiting (vLLM has not said yet), unasked"""
+    ref: str = ""
+
+
+class SourceView(Struct, frozen=True, kw_only=True):
+    """How one probe is doing."""
+
+    probe: str
+    state: str
+    reason: str
+    remedy: str
+    since: float
+    last: float
+    """when it last gave a reading"""
+
+
+class LinkView(Struct, frozen=True, kw_only=True):
+    state: str
+    reason: str
+    remedy: str
+    rtt_ms: float | None
+    since: float
+    retry_in: float | None = None
+
+
+class ServingView(Struct, frozen=True, kw_only=True):
+    """After ready, from /metrics. None: not offered by this version, or too early."""
+
+    at: float
+    running: float | None = None
+    waiting: float | None = None
+    prompt_tps: float | None = None
+    generation_tps: float | None = None
+    kv_cache: float | None = None
+    prefix_hit: float | None = None
+    preemptions: float | None = None
+    ttft: tuple[float, float, float] | None = None
+    """p50, p90, p99 in seconds over the window"""
+    itl: tuple[float, float, float] | None = None
+    queue: tuple[float, float, float] | None = None
+    e2e: tuple[float, float, float] | None = None
+    acceptance_rate: float | None = None
+    acceptance_length: float | None = None
+    per_position: tuple[float, ...] = ()
+    engines: tuple[str, ...] = ()
+    window: float = 0.0
+    error: str = ""
+    missing: tuple[str, ...] = ()
+
+
+class IoView(Struct, frozen=True, kw_only=True):
+    last: IoReading
+    read_rate: float | None
+    """bytes a second over the last seconds"""
+    read_since_start: int | None
+    cpu_rate: float | None
+    """cores in use"""
+    bound: str = ""
+    """in words: what holds the load up now"""
+    history: tuple[tuple[float, float], ...] = ()
+    """(at, bytes a second), thinned to at most 240 points"""
+
+
+class GpuView(Struct, frozen=True, kw_only=True):
+    at: float
+    source: str
+    devices: tuple[GpuDevice, ...]
+    processes: tuple[GpuProcess, ...] = ()
+    history: tuple[tuple[tuple[float, float], ...], ...] = ()
+    """per device: (at, used MiB), thinned to at most 240 points over the load"""
+    step: str = ""
+    """in words: where in the healthy picture the memory is"""
+    expected_mib: float | None = None
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """Everything about one deployment at ``now``."""
+
+    now: float
+    target: str
+    unit: str
+    endpoint: str
+    model: str
+    engine: str
+    """vLLM, SGLang or empty"""
+    version: str
+    state: State
+    phase: Phase
+    severity: Severity
+    headline: str
+    """one sentence: what it is doing, or why it ended"""
+    load: LoadView | None
+    loads: tuple[LoadView, ...]
+    forecast: ForecastView | None
+    stall: StallView | None
+    findings: tuple[FindingView, ...]
+    asked: tuple[AskedGot, ...]
+    unit_reading: UnitReading | None
+    gpu: GpuView | None
+    io: IoView | None
+    serving: ServingView | None
+    link: LinkView | None
+    sources: tuple[SourceView, ...]
+    last_load_seconds: float | None = None
+    lines: int = 0
+    demo: bool = False

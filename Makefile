@@ -1,0 +1,92 @@
+# firstlight: everything a person or CI does with a checkout. `make help` lists it.
+# All of it lives in .venv; a target installs what it needs, and does so again only when a lock file changed.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+UV := 0.13.9
+# An environment works only where it was made; in a moved or copied checkout it would run the old place's code.
+PLACE := $(VENV)/.place-$(shell pwd | cksum | cut -d ' ' -f 1)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-host test-vllm cases lint format bench bench-forecast screenshot lock clean
+.SILENT:
+.DELETE_ON_ERROR:
+
+help:  ## list the targets
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.runtime  ## open the dashboard on the demo load (ARGS="--speed 60")
+	$(BIN)/firstlight demo $(ARGS)
+
+test: $(VENV)/.dev  ## run the whole suite (ARGS="-k journal"); host tests that cannot run here say why
+	$(BIN)/python -m pytest $(ARGS)
+
+test-host: $(VENV)/.dev  ## only the tests on a real systemd host; they fail where they cannot run
+	FIRSTLIGHT_REQUIRE_HOST=1 $(BIN)/python -m pytest -m "host and not vllm" $(ARGS)
+
+test-vllm: $(VENV)/.dev  ## a real vLLM on this machine's CPU as a service on the real host (2.5 GB, minutes)
+	FIRSTLIGHT_REQUIRE_HOST=1 FIRSTLIGHT_VLLM=1 $(BIN)/python -m pytest -m vllm $(ARGS)
+
+cases: $(VENV)/.dev  ## explain every recorded situation and compare it with what is known to be true
+	$(BIN)/python -m watch.casecheck $(ARGS)
+
+lint: $(VENV)/.dev  ## ruff, mypy --strict, and the direction of imports
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check . || { echo "make format puts these files right"; exit 1; }
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo
+	echo "lint: no complaint"
+
+format: $(VENV)/.dev  ## put the formatting right
+	$(BIN)/ruff check --quiet --fix . || true
+	$(BIN)/ruff format --quiet .
+
+bench: $(VENV)/.dev  ## figures as ratios to a floor measured in the same run (ARGS="paint journal")
+	$(BIN)/python -m bench $(ARGS)
+
+bench-forecast: $(VENV)/.dev  ## error of the forecast over all recordings (TIMELINES=FILE: over that file)
+	$(BIN)/python -m bench.forecast $(if $(TIMELINES),"$(TIMELINES)") $(ARGS)
+
+screenshot: $(VENV)/.dev  ## draw the demo as docs/watch.svg, the picture in the README
+	$(BIN)/python -m bench.screenshot docs/watch.svg
+
+lock: $(VENV)/lock  ## write the lock files anew from pyproject.toml
+	for wanted in "requirements.lock" "requirements-dev.lock --group dev --constraints requirements.lock"; do \
+	  $(VENV)/lock/bin/uv pip compile pyproject.toml --group build --output-file $$wanted \
+	    --universal --python-version 3.11 --generate-hashes --no-header --annotation-style line --quiet $(ARGS) \
+	    || exit 1; \
+	done
+
+clean:  ## remove all that was made here, .venv included
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache snapshot_report.html
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(PLACE):
+	command -v $(PYTHON) >/dev/null || { echo "firstlight needs Python 3.11 or later: apt-get install python3 python3-venv"; exit 1; }
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "firstlight needs Python 3.11 or later, and $(PYTHON) is $$($(PYTHON) -V 2>&1): make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make environments: apt-get install python3-venv"; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# --no-build-isolation: the build backend is in the lock too.
+$(VENV)/.runtime: requirements.lock pyproject.toml $(PLACE)
+	echo "installing firstlight into $(VENV) …"
+	$(PIP) install --require-hashes --requirement requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	echo "installing what tests and lint need …"
+	$(PIP) install --require-hashes --requirement requirements-dev.lock
+	touch $@
+
+$(VENV)/lock: $(PLACE)
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip --quiet --disable-pip-version-check install uv==$(UV)
+	touch $@

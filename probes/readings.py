@@ -135,7 +135,12 @@ class GpuDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pcie_width_max: int | None = None
     pcie_rx_mbs: float | None = None
     pcie_tx_mbs: float | None = None
+    energy_j: float | None = None
+    """energy used since the driver was loaded, J"""
     mig: str = ""
+    """on, off, or empty where there is none"""
+    parent: int | None = None
+    """for a MIG device: the index of the GPU it is a part of"""
     error: str = ""
     """What the driver said instead of figures for this device."""
 
@@ -146,6 +151,8 @@ class GpuReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="gp
     devices: tuple[GpuDevice, ...]
     source: str = "nvidia-smi"
     driver: str = ""
+    hung: float = 0.0
+    """for how many seconds the driver has not answered: the figures are as old as that"""
 
 
 class GpuProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -59,7 +59,7 @@ def added(parts: Iterable[Buckets]) -> dict[float, float]:
 
 
 def grown(new: Buckets, old: Buckets) -> dict[float, float]:
-    """What was observed between two pages. After a reset (fewer observations than before) all of the new page counts."""
+    """What was observed between two pages. After a reset (fewer than before) all of the new page counts."""
     if any(count < old.get(bound, 0.0) for bound, count in new.items()):
         return dict(new)
     return {bound: count - old.get(bound, 0.0) for bound, count in new.items()}

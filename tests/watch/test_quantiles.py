@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from hypothesis import given
@@ -62,6 +63,6 @@ def test_quantiles_never_fall_and_stay_within_the_bounds(edges, data):
         return
     numbers = [value for value in values if value is not None]
     assert len(numbers) == 21
-    assert all(a <= b + 1e-9 for a, b in zip(numbers, numbers[1:], strict=False))
-    assert 0 <= numbers[0]
+    assert all(a <= b + 1e-9 for a, b in itertools.pairwise(numbers))
+    assert numbers[0] >= 0
     assert numbers[-1] <= max(edges)

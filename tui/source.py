@@ -6,39 +6,14 @@ be read back from the session file.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 from probes.readings import JournalLine
-from watch.state import Changes
 from watch.view import View
+from watch.watching import Batch, Mode, SourceStatus
 
-Mode = Literal["live", "demo", "replay"]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What arrived together. ``offsets[i]`` is where ``lines[i]`` stands in the session file: ``Source.line`` takes it.
-
-    A batch may be empty of lines (samples, link state) and may come with ``Changes.NONE`` (time went on in a replay).
-    """
-
-    changes: Changes
-    lines: Sequence[JournalLine] = ()
-    offsets: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
-    """How the source itself is doing, for the header. ``speed``: times real time. ``recording``: path of the session
-    file, empty when nothing is recorded; ``recording_error``: why recording stopped, one sentence."""
-
-    mode: Mode = "live"
-    speed: float = 1.0
-    recording: str = ""
-    recording_error: str = ""
-    ended: bool = False
+__all__ = ["Batch", "Mode", "Source", "SourceStatus"]
 
 
 class Source(Protocol):

@@ -1,74 +1,77 @@
-"""One watch without its screen: a feed of readings, recorded and folded, and what changed, a few times a second.
-
-    async with Watching(feed, state, recorder) as watching:
-        async for update in watching.updates():
-            ...  # update.changes says which panes; watching.view() is the picture
-"""
+"""One watch without its screen: a feed of readings, recorded and folded, and what changed, a few times a second."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from types import TracebackType
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from msgspec import Struct
-
+from probes.clock import SYSTEM, Clock
 from probes.readings import JournalLine, Reading
 from watch.session import SessionReader, SessionWriter
 from watch.state import Changes, WatchState
 from watch.view import View
 
+Mode = Literal["live", "demo", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What arrived together. ``offsets[i]`` is where ``lines[i]`` stands in the session file: ``Watching.line`` takes it.
+
+    A batch may be empty of lines (samples, link state) and may come with ``Changes.NONE`` (time went on in a replay).
+    """
+
+    changes: Changes
+    lines: Sequence[JournalLine] = ()
+    offsets: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How the watch itself is doing, for the header. ``speed``: times real time. ``recording``: path of the session
+    file, empty when nothing is recorded; ``recording_error``: why recording stopped, one sentence. ``label``: what is
+    played and how, for a demo or replay ("recorded load of demo-30b-a3b on 2 × NVIDIA H200, played at 30×")."""
+
+    mode: Mode = "live"
+    speed: float = 1.0
+    recording: str = ""
+    recording_error: str = ""
+    ended: bool = False
+    label: str = ""
+
 
 class Feed(Protocol):
     """Where readings come from: a live host (``probes.supervise.Supervisor``) or a recording (``replay.Replay``)."""
 
-    def batches(self) -> AsyncIterator[Sequence[Reading]]: ...
-
-
-class Update(Struct, frozen=True):
-    """What came in since the last update: at most every 250 ms in a flood, at once after a pause."""
-
-    changes: Changes
-    lines: tuple[JournalLine, ...]
-    """new journal lines, in order"""
-    places: tuple[int, ...]
-    """of each line: its place for ``Watching.read``"""
-    ended: bool = False
-    """nothing more will come: the recording is over"""
+    def batches(self) -> AsyncIterator[list[Reading]]: ...
 
 
 class Watching:
-    """``places``: who reads a line back by its place (the recorder live, the SessionReader in a replay)."""
+    """Keeps ``tui.source.Source``. ``tape``: what lines are read back from: the recorder, or in a replay its file."""
 
-    state: WatchState
-    speed: float | None
-    """of a replay or demo; None: live"""
-    label: str
-    """what the header says about it: "DEMO · …", "REPLAY · …", "" live"""
-
-    def __init__(self, feed: Feed, state: WatchState, recorder: SessionWriter | SessionReader) -> None: ...
-
-    async def __aenter__(self) -> Watching: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def __init__(
+        self,
+        feed: Feed,
+        state: WatchState,
+        tape: SessionWriter | SessionReader,
+        *,
+        clock: Clock = SYSTEM,
+        mode: Mode = "live",
+        label: str = "",
     ) -> None: ...
 
-    def updates(self) -> AsyncIterator[Update]:
+    def batches(self) -> AsyncIterator[Batch]:
         raise NotImplementedError
 
     def now(self) -> float:
-        """The time of this watch: real, or that of the recording."""
         raise NotImplementedError
 
-    def view(self) -> View:
+    def view(self, now: float) -> View:
         raise NotImplementedError
 
-    def read(self, place: int) -> JournalLine | None:
-        """A line back from the recording; None if that is no longer possible."""
+    def line(self, offset: int) -> JournalLine:
         raise NotImplementedError
 
-    @property
-    def recording(self) -> str:
-        """"on", "off" (``--no-record``, demo, replay), or why it stopped."""
+    def status(self) -> SourceStatus:
         raise NotImplementedError

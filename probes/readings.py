@@ -21,9 +21,10 @@ about itself, anybody else (logind's session lines for a user unit, say)."""
 
 
 class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """Base of all readings. ``at``: UTC seconds."""
+    """Base of all readings. ``at``: UTC seconds. ``ref``: ``file:line`` for what comes from a saved file."""
 
     at: float
+    ref: str = ""
 
 
 class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="journal"):
@@ -51,8 +52,6 @@ class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="j
     """journald's ``_STREAM_ID``."""
     truncated: bool = False
     """MESSAGE was null: journalctl ran without ``--all`` and the text had 4096 bytes or more."""
-    ref: str = ""
-    """``file:line`` for lines that come from a saved file."""
     timed: bool = True
     """False where the saved log gives no time for this line: ``at`` is then that of the line before."""
 
@@ -103,7 +102,6 @@ class UnitFile(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="unit
 
     unit: str
     text: str
-    ref: str = ""
 
 
 class GpuDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,6 +141,7 @@ class GpuDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """for a MIG device: the index of the GPU it is a part of"""
     error: str = ""
     """What the driver said instead of figures for this device."""
+    ref: str = ""
 
 
 class GpuReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="gpu"):
@@ -274,7 +273,6 @@ class CommandReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag
     stderr: str = ""
     seconds: float | None = None
     timed_out: bool = False
-    ref: str = ""
 
 
 class BenchReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="bench"):

@@ -101,6 +101,10 @@ class FindingView(Struct, frozen=True, kw_only=True):
     """number of the load it belongs to; 0: the host, whatever the load"""
     consequence_of: str = ""
     """id of the finding that this one only follows from"""
+    phase: Phase = "n/a"
+    """where the load stood when it was first seen"""
+    benign: bool = False
+    """harmless by itself: counted and shown apart, never an alarm"""
 
 
 class AskedGot(Struct, frozen=True, kw_only=True):

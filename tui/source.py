@@ -1,55 +1,43 @@
 """What the screen needs from whoever feeds it: a live watch, the demo, or a replay. The screen cannot tell them apart.
 
-``watch.watching.Watching`` keeps this protocol. A source records and folds what it reads *before* it hands an update
-over, so that whatever the screen shows can already be read back.
+``watch.watching.Watching`` keeps this protocol. A source records and folds what it reads *before* it hands a batch
+over, so that whatever the screen shows can already be read back from the session file.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Protocol
 
 from probes.readings import JournalLine
 from watch.view import View
-from watch.watching import Update
+from watch.watching import Batch, Mode, SourceStatus
+
+__all__ = ["Batch", "Mode", "Source", "SourceStatus"]
 
 
 class Source(Protocol):
-    @property
-    def speed(self) -> float | None:
-        """Times real time, for a demo or a replay; None: live."""
-        ...
+    def batches(self) -> AsyncIterator[Batch]:
+        """Everything from the beginning on, as it arrives; ends at the end of a replay. Run once, by the app.
 
-    @property
-    def label(self) -> str:
-        """What the header must say about the source: "DEMO · …", "REPLAY · …"; empty for a live watch."""
-        ...
-
-    @property
-    def recording(self) -> str:
-        """ "on", "off", or why recording stopped, as one sentence."""
-        ...
-
-    async def __aenter__(self) -> Source: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def updates(self) -> AsyncIterator[Update]:
-        """Everything from the beginning on; at most every 250 ms in a flood, at once after a pause."""
+        Whatever goes wrong with the host is a reading in the fold, not an exception. Closing the iterator (``aclose``)
+        ends the probes and closes the session file.
+        """
         ...
 
     def now(self) -> float:
-        """UTC seconds: the wall clock of a live watch, the recording's own clock otherwise."""
+        """UTC seconds: the wall clock of a live watch, the recording's own clock in a replay and in the demo."""
         ...
 
-    def view(self) -> View:
-        """The picture now."""
+    def view(self, now: float) -> View:
+        """The picture at ``now``."""
         ...
 
-    def read(self, place: int) -> JournalLine | None:
-        """A journal line back by its place: one ``pread`` of a local file, never a wait for the host. None if that is
-        no longer possible."""
+    def line(self, offset: int) -> JournalLine:
+        """The journal line recorded at ``offset``; one ``pread`` of a local file, no waiting for the host.
+
+        OSError if the file cannot be read, ValueError if no journal line stands there.
+        """
         ...
+
+    def status(self) -> SourceStatus: ...

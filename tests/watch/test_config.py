@@ -1,0 +1,81 @@
+"""The configuration: what is wrong is named with its line and the nearest right word."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watch.config import Config, ConfigError, load_config
+
+GOOD = """\
+[defaults]
+worse_by = 3.5
+
+[deployments.kimi]
+target = "root@llm-two"
+unit = "kimi-k25-int4-ngram"
+fallback = "vllm-kimi-k25-int4"
+read_only = true
+
+[deployments.kimi.hooks]
+ready = ["notify-send", "{deployment} is ready"]
+
+[presets.mine]
+concurrency = [1, 8]
+"""
+
+
+def load(tmp_path, text):
+    file = tmp_path / "firstlight.toml"
+    file.write_text(text)
+    return load_config(file)
+
+
+def test_a_whole_configuration(tmp_path):
+    config = load(tmp_path, GOOD)
+    assert config.deployments["kimi"].fallback == "vllm-kimi-k25-int4"
+    assert config.deployments["kimi"].hooks.ready == ["notify-send", "{deployment} is ready"]
+    assert config.defaults.worse_by == 3.5
+    assert config.presets["mine"].concurrency == (1, 8)
+
+
+def test_without_a_file_everything_is_default(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert load_config() == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (GOOD.replace("fallback", "falback"), 7, 'unknown key "deployments.kimi.falback" (did you mean "fallback"?)'),
+        (GOOD.replace("[deployments.kimi]", "[deployment.kimi]"), 4, '(did you mean "deployments"?)'),
+        (GOOD.replace("ready =", "redy ="), 11, '(did you mean "ready"?)'),
+        (GOOD.replace("3.5", '"much"'), 2, "Expected `float`, got `str`"),
+        (GOOD.replace('unit = "kimi-k25-int4-ngram"\n', ""), 4, "missing required field `unit`"),
+        (GOOD.replace('"vllm-kimi-k25-int4"', '"kimi-k25-int4-ngram"'), 4, "its fallback is the unit itself"),
+        (GOOD.replace('"kimi-k25-int4-ngram"', '"--force"'), 4, "is no name of a host or a unit"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path, text, line, words):
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path, text)
+    assert f"firstlight.toml:{line}: " in str(error.value)
+    assert words in str(error.value)
+
+
+def test_a_file_that_was_asked_for_must_exist(tmp_path):
+    with pytest.raises(ConfigError, match="no such file"):
+        load_config(tmp_path / "none.toml")
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_configuration_or_one_sentence(tmp_path_factory, text):
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_text(text, encoding="utf-8", errors="replace")
+    said = ""
+    try:
+        load_config(file)
+    except ConfigError as error:
+        said = str(error)
+    assert "\n" not in said.strip()

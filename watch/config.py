@@ -1,0 +1,216 @@
+"""The operator's configuration: ``firstlight.toml`` in the configuration folder, or the file given with ``--config``.
+
+::
+
+    [defaults]
+    notify = true
+
+    [deployments.kimi]
+    target = "root@llm-two"
+    unit = "kimi-k25-int4-ngram"
+    fallback = "vllm-kimi-k25-int4"
+
+    [deployments.kimi.hooks]
+    ready = ["/usr/local/bin/say", "{deployment} is ready"]
+
+Whatever is wrong in it is one sentence with file, line and the nearest right word; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from platformdirs import user_config_path
+
+FILE = "firstlight.toml"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used. The text: file, line, what is wrong, the nearest right word."""
+
+
+class Hooks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to do when something happens: a command as a list of words (``{deployment}``, ``{unit}``, ``{target}``,
+    ``{state}``, ``{message}`` are filled in; no shell), or an ``http(s)://`` address to POST JSON to."""
+
+    ready: list[str] | str = []
+    stalled: list[str] | str = []
+    failed: list[str] | str = []
+    link_lost: list[str] | str = []
+    benchmark_done: list[str] | str = []
+
+
+class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way to measure, for ``vllm bench serve``. ``concurrency``: one run each, in this order."""
+
+    title: str = ""
+    concurrency: tuple[int, ...] = (16,)
+    prompts: int = 128
+    prompts_per_concurrency: int = 0
+    """prompts of a run: this times its concurrency where it is not 0"""
+    input_len: int = 512
+    output_len: int = 128
+    repeats: int = 1
+    warmups: int = 1
+    temperature: float = 0.0
+    seed: int = 0
+    limit: float = 1800.0
+    """seconds for the whole, then it is ended"""
+    extra: tuple[str, ...] = ()
+
+
+class Deployment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A server that is watched. ``fallback``: the unit to go to when this one does not work out."""
+
+    target: str
+    unit: str
+    endpoint: str = ""
+    user: bool = False
+    fallback: str = ""
+    read_only: bool = False
+    preset: str = ""
+    hooks: Hooks = Hooks()
+
+
+class Defaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For every deployment and every watch that has no deployment."""
+
+    theme: str = ""
+    notify: bool = True
+    bell: bool = True
+    record: bool = True
+    read_only: bool = False
+    preset: str = "standard"
+    worse_by: float = 5.0
+    """percent less output tokens per second from which a benchmark counts as worse"""
+    hooks: Hooks = Hooks()
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    defaults: Defaults = Defaults()
+    deployments: dict[str, Deployment] = {}
+    presets: dict[str, Preset] = {}
+    keys: dict[str, str] = {}
+    """name of an action → key or keys, comma-separated"""
+    redact: list[str] = []
+    """patterns (RE2) of further secrets; what they match never reaches a file"""
+    path: str = ""
+
+
+TABLES: Mapping[str, type[Struct]] = {"deployments": Deployment, "presets": Preset}
+"""Tables of named entries."""
+
+
+def default_path() -> Path:
+    return user_config_path("firstlight") / FILE
+
+
+def load_config(path: Path | None = None) -> Config:
+    """The configuration; an empty one where the default file does not exist. Raises ConfigError."""
+    file = path or default_path()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if path is None:
+            return Config()
+        raise ConfigError(f"{file}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: not TOML: {error}") from None
+    _known_keys(file, text, raw, Config, ())
+    parts: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key in TABLES and isinstance(value, dict):
+            parts[key] = {n: _convert(file, text, entry, TABLES[key], (key, n)) for n, entry in value.items()}
+        else:
+            kind = next(field.type for field in msgspec.structs.fields(Config) if field.name == key)
+            parts[key] = _convert(file, text, value, kind, (key,))
+    config = Config(**parts)
+    for name, deployment in config.deployments.items():
+        line = _line(text, ["deployments", name])
+        if deployment.fallback == deployment.unit and deployment.fallback:
+            raise ConfigError(f"{file}:{line}: deployments.{name}: its fallback is the unit itself")
+        for what in ("target", "unit", "fallback"):
+            value = getattr(deployment, what)
+            if value.startswith("-") or re.search(r"[\s\x00-\x1f]", value):
+                raise ConfigError(f"{file}:{line}: deployments.{name}.{what}: {value!r} is no name of a host or a unit")
+    return msgspec.structs.replace(config, path=str(file))
+
+
+def resolve(config: Config, name: str) -> Deployment | None:
+    """The deployment of that name."""
+    return config.deployments.get(name)
+
+
+def near(name: str, names: Mapping[str, object]) -> str:
+    """ " (did you mean …?)" for the nearest of the names, or nothing."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f' (did you mean "{close[0]}"?)' if close else ""
+
+
+def _known_keys(file: Path, text: str, raw: Mapping[str, Any], kind: type[Struct], path: tuple[str, ...]) -> None:
+    """Raise ConfigError for the first key that the structure does not have, with its line and the nearest one."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind) if field.name != "path"}
+    for key, value in raw.items():
+        if key not in fields:
+            where = ".".join((*path, key))
+            hint = near(key, fields) or f" (known here: {', '.join(fields)})"
+            raise ConfigError(f'{file}:{_line(text, [*path, key])}: unknown key "{where}"{hint}')
+        inner = fields[key]
+        if isinstance(value, dict):
+            if isinstance(inner, type) and issubclass(inner, Struct):
+                _known_keys(file, text, value, inner, (*path, key))
+            else:
+                element = next(
+                    (a for a in getattr(inner, "__args__", ()) if isinstance(a, type) and issubclass(a, Struct)), None
+                )
+                for name, entry in value.items() if element else ():
+                    if isinstance(entry, dict) and element is not None:
+                        _known_keys(file, text, entry, element, (*path, key, name))
+
+
+def _convert(file: Path, text: str, value: object, kind: Any, path: tuple[str, ...]) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        below = [part for part in where.rstrip("`").split(".") if part]
+        line = _line(text, [*path, *below])
+        raise ConfigError(f"{file}:{line}: {'.'.join((*path, *below))}: {what}") from None
+
+
+def _line(text: str, path: list[str]) -> int:
+    """The line where a key stands (1 where it cannot be told): its table's header first, then the key below it."""
+    lines = text.splitlines()
+    names = [re.sub(r"\[.*\]$", "", part) for part in path if part]
+    for depth in range(len(names), -1, -1):
+        header = re.compile(
+            r"^\s*\[\s*" + r"\s*\.\s*".join(rf'"?{re.escape(n)}"?' for n in names[:depth]) + r"\s*[\].]"
+        )
+        start = 0 if depth == 0 else next((i + 1 for i, line in enumerate(lines) if header.match(line)), None)
+        if start is None:
+            continue
+        rest = names[depth:]
+        if not rest:
+            return start
+        key = re.compile(r'^\s*"?' + re.escape(rest[0]) + r'"?\s*[.=]')
+        for index in range(start, len(lines)):
+            if lines[index].lstrip().startswith("["):
+                break
+            if key.match(lines[index]):
+                return index + 1
+        if depth:
+            return start
+    return 1

@@ -81,16 +81,17 @@ class LineStore:
         if line is not None:
             self._cache.move_to_end(index)
             return line
-        try:
-            line = self._read(self._offsets[index])
-        except (OSError, ValueError) as error:
-            line = JournalLine(
-                at=0.0, text=f"this line can no longer be read back: {error}", source="other", timed=False
-            )
-        self._cache[index] = line
+        line = self._cache[index] = self.fetch(index)
         if len(self._cache) > _KEPT:
             self._cache.popitem(last=False)
         return line
+
+    def fetch(self, index: int) -> JournalLine:
+        """The same, for one who passes through: nothing is kept."""
+        try:
+            return self._read(self._offsets[index])
+        except (OSError, ValueError) as error:
+            return JournalLine(at=0.0, text=f"this line cannot be read back: {error}", source="other", timed=False)
 
     def loudness(self, index: int) -> int:
         return self._loud[index] & _LOUD

@@ -1,8 +1,9 @@
 """What a host is, for everything above it: commands, long streams, HTTP.
 
 Three hosts keep this protocol: SSH (``ssh.py``), this machine (``local.py``), and the rehearsal of the demo, which is a
-real SSH server and therefore ``ssh.py`` again. Commands are argument lists; they are quoted once, in ``quoting.py``,
-and run by ``sh`` under ``LC_ALL=C`` whatever the login shell is.
+real SSH server and therefore ``ssh.py`` again. ``hosts.open_host`` finds the right one for what the operator wrote.
+Commands are argument lists; they are quoted once, in ``quoting.py``, and run by ``sh`` under ``LC_ALL=C`` whatever the
+login shell is. Nothing that was started through a host outlives its stream, its ``run`` or the link.
 """
 
 from __future__ import annotations
@@ -44,11 +45,15 @@ class TooManyChannels(HostError):
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended. ``status``: its exit status, negative for a signal."""
+    """A command that ended. ``status``: its exit status, negative for a signal.
+
+    ``stderr``: its last 64 KiB. ``truncated``: standard output was longer than the 16 MiB that are kept.
+    """
 
     status: int
     stdout: bytes
     stderr: bytes
+    truncated: bool = False
 
 
 class Stream(Protocol):
@@ -78,9 +83,19 @@ class Host(Protocol):
         """As the operator wrote it: ``user@host``, an alias of ssh_config, ``local``."""
         ...
 
+    @property
+    def greeting(self) -> str:
+        """What a start-up file of the login shell printed before a command's own output, at most 4 KiB of it.
+
+        Empty when nothing was. It has been skipped: whoever reads this tells the operator once.
+        """
+        ...
+
     def links(self) -> AsyncIterator[LinkReading]:
         """Connects, keeps the connection, reconnects for ever; yields each change of state and the round trip time
-        about every five seconds. Ends after a ``refused`` reading. Run exactly once per host, by the supervisor."""
+        about every five seconds. Ends after a ``refused`` reading. Run exactly once per host, by the supervisor.
+
+        ``LinkReading.never_up`` tells a first failure from a later loss. Closing the iterator closes the link."""
         ...
 
     async def up(self) -> None:
@@ -88,15 +103,26 @@ class Host(Protocol):
         ...
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 20.0) -> Completed:
-        """Run to the end. LinkDown, LinkRefused, CommandTimeout, TooManyChannels. At most 16 MiB of output are kept."""
+        """Run to the end. LinkDown, LinkRefused, CommandTimeout, TooManyChannels. At most 16 MiB of output are kept.
+
+        A plain HostError: the host runs no commands for us (its login shell is ``nologin``, say). ValueError: ``argv``
+        is empty or holds a NUL. A program that is not there gives status 127, one that may not be run 126.
+        """
         ...
 
     def stream(self, argv: Sequence[str], *, stdin: bool = False) -> AbstractAsyncContextManager[Stream]:
-        """Start a long-lived command; leaving the context ends it on the host. ``stdin``: it reads from us."""
+        """Start a long-lived command; leaving the context ends it on the host. ``stdin``: it reads from us.
+
+        Entering raises as ``run`` does. It holds one of the link's channels until it is left.
+        """
         ...
 
     def http(self, host: str, port: int) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
-        """A transport whose connections go to ``host:port`` as seen from the host."""
+        """A transport whose connections go to ``host:port`` as seen from the host. It outlives a lost link.
+
+        Requests raise httpx.ConnectError when nothing listens there (normal while a server loads) and LinkDown,
+        LinkRefused or HostError when the host, not the server, is why.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -249,6 +249,8 @@ class LinkReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="l
     remedy: str = ""
     rtt_ms: float | None = None
     retry_in: float | None = None
+    never_up: bool = False
+    """No connection has succeeded since the watch began: a wrong name or port rather than a loss."""
 
 
 ProbeState = Literal["up", "failed", "ended", "missing", "gap"]

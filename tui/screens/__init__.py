@@ -1,0 +1,1 @@
+"""Whole screens: the watch, help, one line, one finding."""

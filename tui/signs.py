@@ -1,0 +1,53 @@
+"""Signs and words for states, phases and severities. Colour only repeats what these say."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Sign(NamedTuple):
+    """``sign``: one cell. ``word``: for the header and titles. ``style``: names of the style sheet (``fl--…``)."""
+
+    sign: str
+    word: str
+    style: str
+
+
+STATES: Final = {
+    "loading": Sign("▶", "LOADING", "badge"),
+    "stalled": Sign("‖", "STALLED", "badge-stalled"),
+    "ready": Sign("✔", "READY", "badge-ready"),
+    "failed": Sign("✖", "FAILED", "badge-failed"),
+    "stopped": Sign("■", "STOPPED", "badge"),
+    "unknown": Sign("?", "UNKNOWN", "badge"),
+}
+
+PHASES: Final = {
+    "done": Sign("✔", "done", "ok"),
+    "running": Sign("▶", "running", "accent strong"),
+    "failed": Sign("✖", "failed", "error strong"),
+    "pending": Sign("·", "to come", "faint"),
+}
+
+SEVERITIES: Final = {
+    "fatal": Sign("✖", "fatal", "error strong"),
+    "error": Sign("✖", "error", "error"),
+    "warning": Sign("⚠", "warning", "warn"),
+    "info": Sign("ⓘ", "info", "muted"),
+}
+
+LEVELS: Final = (
+    Sign(" ", "", "text"),
+    Sign("I", "INFO", "muted"),
+    Sign("W", "WARN", "warn"),
+    Sign("E", "ERROR", "error"),
+    Sign("F", "FATAL", "error strong"),
+)
+"""By the loudness of ``watch.lines``."""
+
+LINKS: Final = {
+    "up": Sign("●", "link", "ok"),
+    "connecting": Sign("◌", "connecting", "warn"),
+    "down": Sign("✖", "LINK LOST", "lost"),
+    "refused": Sign("✖", "NOT CONNECTED", "lost"),
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -44,6 +43,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def recordings() -> Iterator[Path]:
+def recordings() -> Path:
     """The folder of real recordings."""
-    yield RECORDINGS
+    return RECORDINGS

@@ -51,7 +51,11 @@ class Matcher:
         """Indices of the patterns that occur in the text, ascending."""
         if self._empty:
             return []
-        return sorted(self._set.Match(text))
+        try:
+            found = self._set.Match(text)
+        except UnicodeEncodeError:  # half a surrogate pair, which only a text made in Python can hold
+            found = self._set.Match(text.encode(errors="replace"))
+        return sorted(found or ())
 
     def lines(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Spans (start, end without the newline) of the lines of a chunk in which any pattern occurs, in order.

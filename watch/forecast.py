@@ -1,11 +1,54 @@
-"""When a load will be ready: a range of time, from what this load has shown, its earlier loads and priors."""
+"""When a load will be ready: a range of time, from what this load has shown, its earlier loads and priors.
+
+A load is cut into pieces that follow one another (``watch/pieces.py``). Their durations have a joint prior (a Gaussian
+copula with fat-tailed margins, ``watch/normals.py``): from the timelines of other loads, or around the durations of
+this unit's earlier loads. The pieces that are over, the properties of the load (size, ranks, version …) and the bar of
+the running piece condition it; the running piece is known to have lasted until now; what follows is summed over a fixed
+set of even points. So what comes after the bar is never forgotten, a slow start-up slows the compile to come, and a
+piece that outlasts everything known pushes its end away in proportion.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from watch.pieces import EarlierLoad, PhaseSeen
+from watch.normals import (
+    Matrix,
+    cdf,
+    cholesky,
+    condition,
+    even_normals,
+    even_points,
+    quantile,
+    spread,
+    squash,
+    weighted_quantiles,
+)
+from watch.pieces import (
+    BOUNDS,
+    PHASE_OF,
+    PIECES,
+    Bound,
+    EarlierLoad,
+    PhaseSeen,
+    Piece,
+    Point,
+    bounds,
+    durations,
+    first_bar,
+    last_bar,
+)
+from watch.priors import Priors, shipped_priors
+from watch.rates import bar_ends, bytes_end
 from watch.words import Phase
+
+_POINTS = 192
+_WEEK = 7 * 86400.0
+_LONGEST = math.log(_WEEK)
+_GIB = float(1 << 30)
 
 
 class LoadSoFar(Struct, frozen=True, kw_only=True):
@@ -13,10 +56,10 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
 
     ``started``: UTC seconds of the start attempt (systemd's), or of the first line where that is not known.
     ``first_line``: of the first line that the server itself printed; None before it. ``now``: UTC seconds.
-    ``phases``: in order of their first mark, the running one last (``ended`` None). ``params_b``: billions of
-    parameters, from the model's name. ``bytes_read``: read from storage by this load until now; ``read_rate``: bytes
-    a second lately. ``network``: the checkpoint lies on a network file system. ``draft``: a draft model's weights are
-    loaded too. ``earlier``: loads of the same key, most recent first.
+    ``phases``: in order of their first mark, the running one last (``ended`` None). ``bytes_read``: read from storage
+    by this load until now; ``read_rate``: bytes a second lately. ``gpu``: name of the device. ``draft``: a draft
+    model's weights are loaded too (MTP, EAGLE, a draft model; not n-gram). ``earlier``: loads of the same key, most
+    recent first.
     """
 
     started: float
@@ -24,15 +67,12 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
     first_line: float | None = None
     engine: str = ""
     version: str = ""
+    gpu: str = ""
     phases: tuple[PhaseSeen, ...] = ()
     weights_bytes: float | None = None
-    params_b: float | None = None
     bytes_read: float | None = None
     read_rate: float | None = None
     tp: int | None = None
-    pp: int | None = None
-    dp: int | None = None
-    network: bool | None = None
     eager: bool | None = None
     compiled: bool | None = None
     compile_cache_warm: bool | None = None
@@ -51,8 +91,8 @@ class PieceForecast(Struct, frozen=True):
 
 class Forecast(Struct, frozen=True, kw_only=True):
     """UTC seconds; ``low`` ≤ ``middle`` ≤ ``high``, none before ``now``; ``low``..``high`` holds the real time of
-    ready 8 times in 10. ``basis``: where it comes from, in words for the screen. ``phases``: the phases to come and
-    the running one."""
+    ready 8 times in 10. ``basis``: where it comes from, in words for the screen. ``phases``: the running phase and
+    those to come."""
 
     low: float
     middle: float
@@ -61,9 +101,308 @@ class Forecast(Struct, frozen=True, kw_only=True):
     phases: tuple[PieceForecast, ...] = ()
 
 
-def forecast(load: LoadSoFar) -> Forecast | None:
-    """When this load will be ready. None: there is nothing to say (times that cannot be, or already ready).
+def forecast(load: LoadSoFar, priors: Priors | None = None) -> Forecast | None:
+    """When this load will be ready. None: there is nothing to say (times that cannot be, already ready, or the first
+    load of a unit before its first line).
 
-    Pure and deterministic; takes about a millisecond; never raises.
+    Pure and deterministic; takes a few milliseconds; never raises.
     """
-    raise NotImplementedError
+    priors = priors or shipped_priors()
+    if not (math.isfinite(load.now) and math.isfinite(load.started)) or load.now < load.started - 1:
+        return None
+    if any(phase.name in ("ready", "serving", "stopping") for phase in load.phases):
+        return None
+    earlier = tuple(entry for entry in load.earlier if _usable(entry))
+    begun = load.first_line is not None and math.isfinite(load.first_line)
+    if not begun and not load.phases and not earlier:
+        return None
+    return _Outlook(load, priors, earlier).forecast()
+
+
+class _Stretch(Struct):
+    """One stretch of time to come: ``median`` and ``scale`` of log(1 + seconds); ``index`` into the latent variables,
+    None: on its own."""
+
+    phase: Phase
+    median: float
+    scale: float
+    index: int | None
+    factor: float = 1.0
+
+
+class _Outlook:
+    """One forecast in the making."""
+
+    def __init__(self, load: LoadSoFar, priors: Priors, earlier: tuple[EarlierLoad, ...]) -> None:
+        self.load, self.priors, self.earlier = load, priors, earlier
+        self.compiles = not (load.eager or load.compiled is False or load.engine.lower() == "sglang")
+        begin = load.first_line if load.first_line is not None else load.phases[0].started if load.phases else None
+        passed = bounds(begin, load.phases)
+        self.passed: dict[Bound, float] = {bound: at for bound, at in passed.items() if at <= load.now}
+        self.source = ""
+        self._find_running()
+        self.mean: list[float] = []
+        self.cov: Matrix = []
+        self.median: dict[Piece, float] = {}
+        self.scale: dict[Piece, float] = {}
+        if earlier:
+            self._from_history()
+        else:
+            self._from_priors()
+        self._observe()
+
+    def _find_running(self) -> None:
+        """The piece that runs, and since when."""
+        load = self.load
+        bytes_move = (
+            "weights" in self.passed
+            and not {"bar", "placed"} & self.passed.keys()
+            and (load.read_rate or 0.0) > 0
+            and (load.bytes_read or 0.0) > max(4 * _GIB, 0.05 * (load.weights_bytes or math.inf))
+        )
+        if bytes_move:
+            self.passed["bar"] = self.passed["weights"]
+        last = max((BOUNDS.index(bound) for bound in self.passed), default=-1)
+        self.running: Piece | None = PIECES[last] if 0 <= last < len(PIECES) else None
+        self.since = self.passed[BOUNDS[last]] if last >= 0 else load.started
+        if self.running == "compile" and not self.compiles:
+            self.running = "profile"
+
+    # Where the durations come from
+
+    def _from_priors(self) -> None:
+        priors, load = self.priors, self.load
+        size = len(PIECES) + len(priors.features)
+        self.mean = [0.0] * size
+        self.cov = [list(row) for row in priors.correlation]
+        for piece in PIECES:
+            self.median[piece] = priors.pieces[piece].median
+            self.scale[piece] = priors.pieces[piece].scale
+        if load.compile_cache_warm is not None:
+            self.median["compile"] += priors.compile.warm if load.compile_cache_warm else priors.compile.cold
+        seen = features(load)
+        for index, (name, table) in enumerate(priors.features.items(), len(PIECES)):
+            if name in seen:
+                value = max(-3.0, min(3.0, (seen[name] - table.mean) / table.deviation))
+                self.mean, self.cov = condition(self.mean, self.cov, index, value, 1e-3)
+
+    def _from_history(self) -> None:
+        """Around the earlier loads' durations; what they do not show comes from the priors."""
+        table = self.priors.history
+        self.mean = [0.0] * len(PIECES)
+        self.cov = [[1.0 if i == j else table.together for j in range(len(PIECES))] for i in range(len(PIECES))]
+        cut = [durations(_bounds_of(entry), compiles=self.compiles) for entry in self.earlier]
+        cold_before = self.earlier[0].compile_cache_warm is False and self.load.compile_cache_warm is not False
+        for piece in PIECES:
+            pairs = [(math.log1p(d[piece]), w) for d, w in zip(cut, table.weights, strict=False) if piece in d]
+            if not pairs:
+                self.median[piece] = self.priors.pieces[piece].median
+                self.scale[piece] = self.priors.pieces[piece].scale
+                continue
+            total = sum(weight for _, weight in pairs)
+            middle = sum(value * weight for value, weight in pairs) / total
+            between = sum(weight * (value - middle) ** 2 for value, weight in pairs) / total
+            usual = table.deviation[piece] ** 2 + (table.seconds / math.exp(middle)) ** 2
+            self.median[piece] = middle + (table.after_cold if piece == "compile" and cold_before else 0.0)
+            # With several loads their own differences count beside the usual ones.
+            self.scale[piece] = math.sqrt((usual * 2 + between * (len(pairs) - 1)) / (1 + len(pairs)))
+            if piece == "compile" and cold_before:
+                self.scale[piece] = math.hypot(self.scale[piece], abs(table.after_cold) / 2)
+
+    def _observe(self) -> None:
+        """Condition on the pieces that are over, and on the bar of the one that runs."""
+        for piece, seconds in durations(self.passed, compiles=self.compiles).items():
+            self._see(piece, math.log1p(seconds), 0.14)
+        if self.running is None:
+            return
+        found = self._bar()
+        if found is None:
+            return
+        total, deviation = found
+        elapsed = self.load.now - self.since
+        self._see(self.running, math.log1p(max(total, elapsed)), deviation)
+
+    def _see(self, piece: Piece, value: float, deviation: float) -> None:
+        """``value``: log(1 + seconds) of a piece; ``deviation``: how far off it may be."""
+        scale = self.scale[piece]
+        latent = squash((value - self.median[piece]) / scale)
+        noise = min(deviation / scale, 3.0) ** 2
+        self.mean, self.cov = condition(self.mean, self.cov, PIECES.index(piece), latent, noise)
+
+    def _bar(self) -> tuple[float, float] | None:
+        """Seconds that the running piece takes in all by its bar, and the deviation of their logarithm."""
+        load, table = self.load, self.priors.bar
+        open_phase = next((phase for phase in reversed(load.phases) if phase.ended is None and phase.points), None)
+        end: tuple[float, float] | None = None
+        if self.running == "read":
+            weights = next((phase for phase in load.phases if phase.name == "weights"), None)
+            end = bar_ends(_until(first_bar(weights.points), load.now), load.now) if weights is not None else None
+            if end is not None:
+                self.source = "pace of the weights"
+            elif load.weights_bytes and load.bytes_read and load.read_rate:
+                end = bytes_end(load.bytes_read, load.weights_bytes, load.read_rate, load.now)
+                if end is not None:
+                    self.source = "bytes read"
+                    return end[0] - self.since, 0.3 + _between(end[1], table.share, table.deviation)
+            if end is None:
+                return None
+            return end[0] - self.since, _between(end[1], table.share, table.deviation)
+        if open_phase is None or self.running in ("config", "dist-init", "prepare"):
+            return None
+        end = bar_ends(_until(last_bar(open_phase.points), load.now), load.now)
+        if end is None or end[1] >= 1:
+            return None
+        self.source = "pace of the running bar"
+        # Such a bar (a draft's weights, autotuning, one of two captures) is a part of its piece.
+        return 1.1 * (end[0] - self.since), 0.2 + _between(end[1], table.share, table.deviation)
+
+    # What is to come
+
+    def forecast(self) -> Forecast | None:
+        load, table = self.load, self.priors.calibration
+        to_come = self._to_come()
+        indices = [stretch.index for stretch in to_come]
+        factor = table.history if self.earlier else table.early if "read" not in self.passed else table.late
+        cov = [
+            [
+                (self.cov[i][j] if i is not None and j is not None else float(a == b)) * factor * factor
+                for b, j in enumerate(indices)
+            ]
+            for a, i in enumerate(indices)
+        ]
+        mean = [self.mean[i] if i is not None else 0.0 for i in indices]
+        elapsed = max(0.0, load.now - self.since)
+        rests = _sample(to_come, mean, cov, elapsed)
+        totals = [sum(row) for row in rests]
+        age = max(0.0, load.now - load.started)
+        weights = [(age + rest + 1) ** -table.by_total * (rest + 1 + 0.02 * age) ** -table.by_rest for rest in totals]
+        low, middle, high = weighted_quantiles(totals, weights, (table.low, table.middle, table.high))
+        phases = []
+        for name in dict.fromkeys(stretch.phase for stretch in to_come):
+            places = [place for place, stretch in enumerate(to_come) if stretch.phase == name]
+            sums = [sum(row[place] for place in places) for row in rests]
+            before = self._spent(name) if name == to_come[0].phase else 0.0
+            parts = weighted_quantiles(sums, weights, (table.low, table.middle, table.high))
+            phases.append(PieceForecast(name, *(before + part for part in parts)))
+        return Forecast(
+            low=load.now + low,
+            middle=load.now + max(low, middle),
+            high=load.now + max(low, middle, high),
+            basis=self._basis(),
+            phases=tuple(phases),
+        )
+
+    def _to_come(self) -> list[_Stretch]:
+        load, out = self.load, []
+        first = 0
+        if self.running is None:
+            boot, pre = self._silent()
+            if not any(phase.name != "pre-start" for phase in load.phases):
+                if any(phase.name == "pre-start" and phase.ended is None for phase in load.phases):
+                    out.append(pre)
+                out.append(boot)
+        else:
+            first = PIECES.index(self.running)
+        for index in range(first, len(PIECES)):
+            piece = PIECES[index]
+            if piece == "compile" and not self.compiles:
+                continue
+            factor = self.priors.eager.capture if piece == "capture" and load.eager and not self.earlier else 1.0
+            out.append(_Stretch(PHASE_OF[piece], self.median[piece], self.scale[piece], index, factor))
+        return out
+
+    def _silent(self) -> tuple[_Stretch, _Stretch]:
+        """From the start to the first line, and what ExecStartPre takes."""
+        boot, pre = self.priors.boot, self.priors.pre_start
+        if self.earlier:
+            seconds = max(1.0, self.earlier[0].first_line - self.earlier[0].started)
+            return _Stretch("process-start", math.log1p(seconds), 0.3, None), _Stretch("pre-start", 0.0, 0.1, None)
+        return (
+            _Stretch("process-start", math.log1p(boot.median), boot.scale, None),
+            _Stretch("pre-start", math.log1p(pre.median), pre.scale, None),
+        )
+
+    def _spent(self, name: Phase) -> float:
+        """Seconds that a running phase has taken so far."""
+        firsts: dict[Phase, Bound] = {"weights": "weights"}
+        since = self.passed.get(firsts[name], self.since) if name in firsts else self.since
+        return max(0.0, self.load.now - since)
+
+    def _basis(self) -> str:
+        if self.earlier:
+            count = min(len(self.earlier), len(self.priors.history.weights))
+            known = f"{count} earlier load{'s' if count > 1 else ''} of this unit"
+        else:
+            known = f"{self.priors.loads} loads elsewhere"
+        return f"{self.source} and {known}" if self.source else known
+
+
+def features(load: LoadSoFar) -> dict[str, float]:
+    """The properties of a load that its duration depends on, as far as they are known."""
+    out: dict[str, float] = {}
+    if load.weights_bytes is not None and load.weights_bytes > 0:
+        out["log_gib"] = math.log(max(0.1, load.weights_bytes / _GIB))
+    if load.tp is not None and load.tp > 0:
+        out["log2_ranks"] = math.log2(load.tp)
+    if load.engine:
+        out["sglang"] = float(load.engine.lower() == "sglang")
+    if load.gpu:
+        out["unified_memory"] = float(any(word in load.gpu for word in ("GB10", "Spark", "Thor", "Orin")))
+    if load.engine.lower() == "vllm":
+        release = _minor(load.version)
+        if release is not None:
+            out["release"] = release
+    out["draft"] = float(load.draft)
+    return out
+
+
+def _minor(version: str) -> float | None:
+    """vLLM's minor version as a number (0.9.2 → 9; 1.2 → 102)."""
+    parts = version.lstrip("v").split(".")
+    if len(parts) < 2 or not (parts[0].isascii() and parts[0].isdigit() and parts[1].isascii() and parts[1].isdigit()):
+        return None
+    return float(min(int(parts[0][:4]) * 100 + int(parts[1][:4]), 1000))
+
+
+def _sample(to_come: Sequence[_Stretch], mean: list[float], cov: Matrix, elapsed: float) -> list[list[float]]:
+    """Possible remaining seconds of each stretch, one row a future. The first one has lasted ``elapsed`` already."""
+    lower = cholesky(cov)
+    count = len(to_come)
+    first = to_come[0]
+    edge = squash((math.log1p(elapsed / first.factor) - first.median) / first.scale)
+    outside = cdf((edge - mean[0]) / lower[0][0])
+    rows = []
+    for point, normal in zip(even_points(_POINTS, count), even_normals(_POINTS, count), strict=True):
+        z = [quantile(outside + point[0] * (1 - outside)), *normal[1:]]
+        row = []
+        for place, stretch in enumerate(to_come):
+            line = lower[place]
+            latent = mean[place] + sum(line[k] * z[k] for k in range(place + 1))
+            log = min(_LONGEST, stretch.median + stretch.scale * spread(latent))
+            seconds = max(0.0, math.expm1(log)) * stretch.factor
+            row.append(max(0.0, seconds - elapsed) if place == 0 else seconds)
+        rows.append(row)
+    return rows
+
+
+def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Linear interpolation, flat outside."""
+    if x <= xs[0]:
+        return ys[0]
+    for x0, x1, y0, y1 in zip(xs, xs[1:], ys, ys[1:], strict=False):
+        if x <= x1:
+            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return ys[-1]
+
+
+def _until(bar: Sequence[Point], now: float) -> tuple[Point, ...]:
+    return tuple(point for point in bar if point.at <= now)
+
+
+def _bounds_of(entry: EarlierLoad) -> dict[Bound, float]:
+    return bounds(entry.first_line, entry.phases, entry.ready)
+
+
+def _usable(entry: EarlierLoad) -> bool:
+    times = (entry.started, entry.first_line, entry.ready)
+    return all(math.isfinite(at) for at in times) and entry.started <= entry.first_line + 1 <= entry.ready + 1

@@ -72,6 +72,14 @@ class Watcher:
                 await self._more.wait_for(lambda: self._ended or true())
         assert true(), f"{what or 'what was waited for'} did not come in {limit:.0f} s:\n{self.story()}"
 
+    async def holds(self, held: list[Entry]) -> None:
+        """Wait until these lines came by; AssertionError unless they came once each, in order, and no other before
+        the last of them."""
+        await self.until(lambda: len(self.entries) >= len(held), what=f"{len(held)} lines of the journal")
+        assert [entry.text for entry in self.entries[: len(held)]] == [entry.text for entry in held]
+        assert self.entries[: len(held)] == held
+        assert len({entry.cursor for entry in self.entries}) == len(self.entries)
+
     # ---- what came by
 
     def of(self, kind: type[Kind]) -> list[Kind]:

@@ -28,7 +28,8 @@ class Bar(Struct, frozen=True):
 _FIGURE = r"\d{1,18}(?:\.\d{1,9})?[kMGTPE]?"
 _TIMES = (
     r"\[(?P<elapsed>\d{1,7}(?::\d\d){1,2})<(?P<left>\d{1,7}(?::\d\d){1,2}|\?)"
-    r"(?:, *(?P<rate>\d{1,12}(?:\.\d{1,9})?|\?)(?P<scale>(?:[kMGTPE](?=B/|it/))?)(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20}))?"
+    r"(?:, *(?P<rate>\d{1,12}(?:\.\d{1,9})?|\?)(?P<scale>(?:[kMGTPE](?=B/|it/))?)"
+    r"(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20}))?"
 )
 _BAR = re.compile(
     r"(?:(?P<label>[A-Za-z\[][^\r\n|%]{0,200}?): {1,3})?(?<![\d.])(?P<percent>\d{1,3})%"
@@ -55,15 +56,14 @@ def parse_bar(message: str) -> Bar | None:
 
 
 def _parse(text: str) -> Bar | None:
-    found = None
-    for found in _BAR.finditer(text):
-        pass
-    if found is None:
+    bars = list(_BAR.finditer(text))
+    if not bars:
         count = _COUNT.search(text)
         if count is None:
             return None
         done, total = float(count["done"]), float(count["total"])
         return Bar(count["label"], done, total, "it", None, None, None, int(count["percent"]))
+    found = bars[-1]
     unit, rate = "it", None
     if found["unit"] is not None:
         inverse = found["unit"].startswith("s/") and not found["unit"].endswith("/s")

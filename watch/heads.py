@@ -70,10 +70,8 @@ def parse_head(text: str) -> Head:
 
 def _process(before: str) -> tuple[str, int]:
     """The last process named in what stands before the level: an open bar may be glued in front of it."""
-    last = None
-    for last in _PROCESS.finditer(before):
-        pass
-    return (last[1], int(last[2])) if last is not None else ("", 0)
+    named = list(_PROCESS.finditer(before))
+    return (named[-1][1], int(named[-1][2])) if named else ("", 0)
 
 
 def _last_piece(text: str) -> str:

@@ -109,16 +109,16 @@ def read_marks(paths: Sequence[Path]) -> Marks:
         marks += table.mark
         notices += table.notice
         deaths += table.death
+    rows: list[Mark | Sign] = [*marks, *notices, *deaths]
     seen: set[str] = set()
-    for row in (*marks, *notices, *deaths):
+    for row in rows:
         if row.id in seen:
             raise MarksError(f"two rows of marks are called {row.id!r}: ids are unique")
         seen.add(row.id)
     try:
         return Marks(marks, notices, deaths)
     except BadPattern as error:
-        name = (*marks, *notices, *deaths)[error.index].id
-        raise MarksError(f"mark {name!r}: the pattern is not understood: {error}") from error
+        raise MarksError(f"mark {rows[error.index].id!r}: the pattern is not understood: {error}") from error
 
 
 @cache

@@ -21,7 +21,6 @@ the other. The recordings under ``tests/recordings`` are played through the prod
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -46,25 +46,23 @@ PRE_START = Silent(median=5.0, scale=1.5)
 """ExecStartPre is anything: a check of a second or a download."""
 HISTORY = HistoryTable(
     deviation={
-        "config": 0.15,
+        "config": 0.12,
         "dist-init": 0.2,
-        "prepare": 0.4,
-        "read": 0.3,
-        "place": 0.2,
-        "compile": 0.2,
+        "prepare": 0.3,
+        "read": 0.2,
+        "place": 0.25,
+        "compile": 0.3,
         "profile": 0.2,
         "capture": 0.2,
         "api-start": 0.25,
     },
-    together=0.3,
+    together=0.5,
     seconds=0.7,
     after_cold=-0.5,
     weights=(1.0, 0.5, 0.25),
 )
 """Five pairs of repeats are too few to fit nine numbers: these are set to hold them and the CPU recordings' repeats."""
-CALIBRATION = Calibration(
-    low=0.08, middle=0.5, high=0.92, by_total=0.75, by_rest=0.25, early=1.1, late=0.9, history=1.0
-)
+CALIBRATION = Calibration(low=0.08, middle=0.5, high=0.95, by_total=0.5, by_rest=0.5, early=1.1, late=0.85, history=1.0)
 """Chosen by cross-validation (``bench/forecast.py``) among round values; see there for what they cost and bring."""
 
 

@@ -140,6 +140,8 @@ class _Outlook:
         passed = bounds(begin, load.phases)
         self.passed: dict[Bound, float] = {bound: at for bound, at in passed.items() if at <= load.now}
         self.source = ""
+        self.least = 0.0
+        """seconds that the running piece takes at least, by a bar in it"""
         self._find_running()
         self.mean: list[float] = []
         self.cov: Matrix = []
@@ -191,7 +193,7 @@ class _Outlook:
         table = self.priors.history
         self.mean = [0.0] * len(PIECES)
         self.cov = [[1.0 if i == j else table.together for j in range(len(PIECES))] for i in range(len(PIECES))]
-        cut = [durations(_bounds_of(entry), compiles=self.compiles) for entry in self.earlier]
+        cut = [_repeatable(durations(_bounds_of(entry), compiles=self.compiles)) for entry in self.earlier]
         cold_before = self.earlier[0].compile_cache_warm is False and self.load.compile_cache_warm is not False
         for piece in PIECES:
             pairs = [(math.log1p(d[piece]), w) for d, w in zip(cut, table.weights, strict=False) if piece in d]
@@ -224,10 +226,10 @@ class _Outlook:
 
     def _see(self, piece: Piece, value: float, deviation: float) -> None:
         """``value``: log(1 + seconds) of a piece; ``deviation``: how far off it may be."""
-        scale = self.scale[piece]
-        latent = squash((value - self.median[piece]) / scale)
-        noise = min(deviation / scale, 3.0) ** 2
-        self.mean, self.cov = condition(self.mean, self.cov, PIECES.index(piece), latent, noise)
+        scale, off = self.scale[piece], (value - self.median[piece]) / self.scale[piece]
+        # In the tails the latent scale is narrower than the logarithm's: carry the deviation over, too.
+        noise = (squash(off + deviation / scale) - squash(off - deviation / scale)) / 2
+        self.mean, self.cov = condition(self.mean, self.cov, PIECES.index(piece), squash(off), max(noise * noise, 1e-4))
 
     def _bar(self) -> tuple[float, float] | None:
         """Seconds that the running piece takes in all by its bar, and the deviation of their logarithm."""
@@ -243,7 +245,7 @@ class _Outlook:
                 end = bytes_end(load.bytes_read, load.weights_bytes, load.read_rate, load.now)
                 if end is not None:
                     self.source = "bytes read"
-                    return end[0] - self.since, 0.3 + _between(end[1], table.share, table.deviation)
+                    return end[0] - self.since, 0.1 + _between(end[1], table.share, table.deviation)
             if end is None:
                 return None
             return end[0] - self.since, _between(end[1], table.share, table.deviation)
@@ -253,7 +255,8 @@ class _Outlook:
         if end is None or end[1] >= 1:
             return None
         self.source = "pace of the running bar"
-        # Such a bar (a draft's weights, autotuning, one of two captures) is a part of its piece.
+        # Such a bar (a draft's weights, autotuning, one of two captures) is a part of its piece, which outlasts it.
+        self.least = 0.8 * (end[0] - self.since)
         return 1.1 * (end[0] - self.since), 0.2 + _between(end[1], table.share, table.deviation)
 
     # What is to come
@@ -272,7 +275,7 @@ class _Outlook:
         ]
         mean = [self.mean[i] if i is not None else 0.0 for i in indices]
         elapsed = max(0.0, load.now - self.since)
-        rests = _sample(to_come, mean, cov, elapsed)
+        rests = _sample(to_come, mean, cov, elapsed, max(elapsed, self.least))
         totals = [sum(row) for row in rests]
         age = max(0.0, load.now - load.started)
         weights = [(age + rest + 1) ** -table.by_total * (rest + 1 + 0.02 * age) ** -table.by_rest for rest in totals]
@@ -364,12 +367,15 @@ def _minor(version: str) -> float | None:
     return float(min(int(parts[0][:4]) * 100 + int(parts[1][:4]), 1000))
 
 
-def _sample(to_come: Sequence[_Stretch], mean: list[float], cov: Matrix, elapsed: float) -> list[list[float]]:
-    """Possible remaining seconds of each stretch, one row a future. The first one has lasted ``elapsed`` already."""
+def _sample(
+    to_come: Sequence[_Stretch], mean: list[float], cov: Matrix, elapsed: float, least: float
+) -> list[list[float]]:
+    """Possible remaining seconds of each stretch, one row a future. The first one has lasted ``elapsed`` already and
+    takes ``least`` in all."""
     lower = cholesky(cov)
     count = len(to_come)
     first = to_come[0]
-    edge = squash((math.log1p(elapsed / first.factor) - first.median) / first.scale)
+    edge = squash((math.log1p(least / first.factor) - first.median) / first.scale)
     outside = cdf((edge - mean[0]) / lower[0][0])
     rows = []
     for point, normal in zip(even_points(_POINTS, count), even_normals(_POINTS, count), strict=True):
@@ -401,6 +407,13 @@ def _until(bar: Sequence[Point], now: float) -> tuple[Point, ...]:
 
 def _bounds_of(entry: EarlierLoad) -> dict[Bound, float]:
     return bounds(entry.first_line, entry.phases, entry.ready)
+
+
+def _repeatable(cut: dict[Piece, float]) -> dict[Piece, float]:
+    """Without a download of the model: minutes in front of a bar that is then read fast. It is not done twice."""
+    if cut.get("prepare", 0.0) > max(60.0, 3 * cut.get("read", 0.0)):
+        return {piece: seconds for piece, seconds in cut.items() if piece != "prepare"}
+    return cut
 
 
 def _usable(entry: EarlierLoad) -> bool:

@@ -20,6 +20,7 @@ ready      the server answers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -100,7 +101,7 @@ def bounds(begin: float | None, phases: Sequence[PhaseSeen], ready: float | None
         found["weights"] = weights.started
         bar = first_bar(weights.points)
         if bar:
-            found["bar"] = bar[0].at - min(bar[0].elapsed or 0.0, max(0.0, bar[0].at - weights.started))
+            found["bar"] = max(weights.started, bar[0].at - ran(bar[0]))
             if bar[-1].done >= bar[-1].total:
                 found["read"] = next(point.at for point in bar if point.done >= point.total)
         open_draft = draft is not None and draft.ended is None
@@ -134,7 +135,7 @@ def _ordered(found: dict[Bound, float | None]) -> dict[Bound, float]:
     latest = float("-inf")
     for bound in BOUNDS:
         at = found.get(bound)
-        if at is None or at != at:
+        if at is None or not math.isfinite(at):
             continue
         latest = max(latest, at)
         out[bound] = latest
@@ -142,8 +143,11 @@ def _ordered(found: dict[Bound, float | None]) -> dict[Bound, float]:
 
 
 def durations(passed: dict[Bound, float], *, compiles: bool = True) -> dict[Piece, float]:
-    """Seconds of every piece whose two bounds were passed. ``compiles`` False: there is no torch.compile, and the time
-    from ``placed`` to ``kv`` is all profile; otherwise, without a ``compiled``, it is neither of the two and left out."""
+    """Seconds of every piece whose two bounds were passed.
+
+    ``compiles`` False: there is no torch.compile, and the time from ``placed`` to ``kv`` is all profile; otherwise,
+    without a ``compiled``, it is neither of the two and left out.
+    """
     out: dict[Piece, float] = {}
     for piece, start, end in zip(PIECES, BOUNDS, BOUNDS[1:], strict=False):
         if piece == "profile" and not compiles:
@@ -155,12 +159,17 @@ def durations(passed: dict[Bound, float], *, compiles: bool = True) -> dict[Piec
     return out
 
 
+def ran(point: Point) -> float:
+    """Seconds that the bar says it has been running; 0 where it says nothing that makes sense."""
+    return point.elapsed if point.elapsed is not None and 0 <= point.elapsed < math.inf else 0.0
+
+
 def first_bar(points: Sequence[Point]) -> tuple[Point, ...]:
     """The updates of the first bar among these: until the count falls or the total changes. Updates that make no sense
     (no total, not a number) are left out."""
     bar: list[Point] = []
     for point in points:
-        if not (point.total > 0 and 0 <= point.done <= point.total and abs(point.at) < float("inf")):
+        if not (math.isfinite(point.total) and 0 <= point.done <= point.total > 0 and math.isfinite(point.at)):
             continue
         if bar and (point.total != bar[-1].total or point.done < bar[-1].done or point.at < bar[-1].at):
             break

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from watch.pieces import Piece
+
+PRIORS_FILE = Path(__file__).with_name("priors.toml")
 
 
 class PieceTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,9 +71,13 @@ class HistoryTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
-    """``low``, ``middle``, ``high``: quantiles. ``by_total`` and ``by_rest``: possible futures count in proportion to
+    """How futures become a range.
+
+    ``low``, ``middle``, ``high``: quantiles. ``by_total``, ``by_rest``: possible futures count in proportion to
     total^-by_total · rest^-by_rest, so that the middle is the value with the least relative error, not the least
-    absolute one. ``early`` and ``late``: factor on the spread before and after the first bar."""
+    absolute one (on a first load only). ``early``, ``late``: factor on the spread before and after the end of the first
+    bar; ``history``: where there are earlier loads.
+    """
 
     low: float
     middle: float
@@ -108,4 +114,4 @@ def parse_priors(text: str) -> Priors:
 @functools.cache
 def shipped_priors() -> Priors:
     """The priors that come with firstlight."""
-    return parse_priors((resources.files("watch") / "priors.toml").read_text(encoding="utf-8"))
+    return parse_priors(PRIORS_FILE.read_text(encoding="utf-8"))

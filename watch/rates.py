@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from watch.pieces import Point
+from watch.pieces import Point, ran
 
 _RECENT = 0.35
 """Share of what is done over which the recent pace is taken."""
@@ -23,9 +23,9 @@ def bar_ends(bar: Sequence[Point], now: float) -> tuple[float, float] | None:
     if not bar or bar[-1].done <= 0 or bar[-1].total <= 0:
         return None
     first, last = bar[0], bar[-1]
-    start = first.at - max(0.0, first.elapsed or 0.0)
-    if last.elapsed is not None and first.done > 0:
-        start = min(start, last.at - last.elapsed)
+    start = first.at - ran(first)
+    if first.done > 0:
+        start = min(start, last.at - ran(last))
     now = max(now, last.at)
     left = last.total - last.done
     if left <= 0:

@@ -158,7 +158,6 @@ class Search:
         self._exact = wanted != wanted.lower()
         self._older = len(store.shown)
         self._newer = len(store.shown)
-        self._filter = store.filter
         self._back: list[int] = []
         self._front: list[int] = []
         self._found: list[int] = []
@@ -166,6 +165,15 @@ class Search:
     @property
     def done(self) -> bool:
         return self._older == 0 and self._newer >= len(self._store.shown)
+
+    @property
+    def behind(self) -> bool:
+        """Whether lines came that were not searched yet."""
+        return self._newer < len(self._store.shown)
+
+    def passed(self, row: int) -> bool:
+        """Whether everything from this row on has been searched."""
+        return self._older <= row and not self.behind
 
     @property
     def share(self) -> float:

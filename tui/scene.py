@@ -20,6 +20,8 @@ class Scene:
     view: View
     status: SourceStatus = field(default_factory=SourceStatus)
     zone: Zone = field(default_factory=Zone)
+    fault: str = ""
+    """why the watch itself broke off, one sentence"""
 
     def age(self, at: float, interval: float) -> str:
         """ "" while a value is fresh; how old it is once it is older than two of its intervals.

@@ -198,6 +198,8 @@ def _mode(scene: Scene) -> Row:
 def _headline(scene: Scene) -> Row:
     view = scene.view
     link = view.link
+    if scene.fault:
+        return Row()(safe(scene.fault), "error strong")
     if scene.link_lost and link is not None:
         text = " ".join(filter(None, (link.reason, link.remedy)))
         return Row()(safe(text) or "The way to the host is lost; firstlight keeps trying.")

@@ -7,8 +7,10 @@ A pane says what stands in its rows as pieces of text with names of styles; this
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -38,6 +40,7 @@ STYLES: Final = (
     "badge-failed",
     "lost",
     "key",
+    "tab",
     "plot-1",
     "plot-2",
     "plot-3",
@@ -90,11 +93,55 @@ def paragraph(text: str, width: int, style: str = "text", *, indent: int = 0, ha
     return rows
 
 
-class Rows(ScrollView, can_focus=False):
-    """A widget of rows. ``fill(rows)`` replaces them."""
+def beside(left: Sequence[Row], extra: Sequence[Row], width: int) -> list[Row]:
+    """Two columns of rows: the right one begins after ``width`` cells."""
+    joined: list[Row] = []
+    for first, second in zip_longest(left, extra):
+        row = Row(first or ())
+        row(" " * max(0, width - cell_len(row.text)), "")
+        row.extend(second or ())
+        joined.append(row)
+    return joined
+
+
+class Drawn(ScrollView, can_focus=False):
+    """A widget of rows that are made into strips one by one."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"fl--{name}" for name in STYLES}
     ALLOW_SELECT = False
+
+    @property
+    def inner(self) -> Size:
+        """Cells for the rows: without border, padding and scroll bar."""
+        return self.scrollable_content_region.size
+
+    def style(self, names: str, base: Style | None = None) -> Style:
+        """The style of these names, over the base (the widget's own by default)."""
+        base = self.rich_style if base is None else base
+        for name in names.split():
+            base += self.get_component_rich_style(f"fl--{name}", partial=True)
+        return base
+
+    def strip(self, row: Row, width: int) -> Strip:
+        """One row as it is drawn: safe, in exactly ``width`` cells."""
+        base = self.style(row.base) if row.base else self.rich_style
+        segments: list[Segment] = []
+        used = 0
+        for text, names in row:
+            text = safe(text)
+            shown = clip(text, width - used)
+            if not shown:
+                break
+            segment = Segment(shown, self.style(names, base))
+            segments.append(segment)
+            used += segment.cell_length
+            if shown != text:
+                break
+        return Strip(segments, used).adjust_cell_length(width, base)
+
+
+class Rows(Drawn, can_focus=False):
+    """A widget of rows. ``fill(rows)`` replaces them."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -105,11 +152,6 @@ class Rows(ScrollView, can_focus=False):
     @property
     def rows(self) -> Sequence[Row]:
         return self._rows
-
-    @property
-    def inner(self) -> Size:
-        """Cells for the rows: without border, padding and scroll bar."""
-        return self.scrollable_content_region.size
 
     def fill(self, rows: Sequence[Row]) -> None:
         old, self._rows = self._rows, list(rows)
@@ -141,27 +183,3 @@ class Rows(ScrollView, can_focus=False):
             row = self._rows[y] if y < len(self._rows) else Row()
             strip = self._strips[y] = self.strip(row, width)
         return strip
-
-    def style(self, names: str, base: Style | None = None) -> Style:
-        """The style of these names, over the base (the widget's own by default)."""
-        base = self.rich_style if base is None else base
-        for name in names.split():
-            base += self.get_component_rich_style(f"fl--{name}", partial=True)
-        return base
-
-    def strip(self, row: Row, width: int) -> Strip:
-        """One row as it is drawn: safe, in exactly ``width`` cells."""
-        base = self.style(row.base) if row.base else self.rich_style
-        segments: list[Segment] = []
-        used = 0
-        for text, names in row:
-            text = safe(text)
-            shown = clip(text, width - used)
-            if not shown:
-                break
-            segment = Segment(shown, self.style(names, base))
-            segments.append(segment)
-            used += segment.cell_length
-            if shown is not text and shown != text:
-                break
-        return Strip(segments, used).adjust_cell_length(width, base)

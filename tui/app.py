@@ -1,0 +1,162 @@
+"""The app: takes what a source gives, keeps it in the journal's store, and shows the picture a few times a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from datetime import tzinfo
+from typing import ClassVar, Final
+
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
+from textual.screen import Screen
+
+import themes
+from probes.readings import JournalLine
+from tui.alerts import Alerts, changes, speak
+from tui.keys import bindings, by_id, keymap, table
+from tui.lines import LineStore
+from tui.scene import Scene
+from tui.screens.help import HelpScreen, Keyed
+from tui.screens.watch import WatchScreen
+from tui.source import Source
+from tui.units import Zone
+from watch.state import Changes
+from watch.view import View
+
+_FLUSH: Final = 0.25
+"""Seconds between two paintings in a flood: the main lever on the cost of a fast journal."""
+
+_TICK: Final = 1.0
+"""Seconds between two paintings while nothing urgent comes: clocks and ages go on."""
+
+_URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT
+
+
+class Firstlight(App[int], Keyed, inherit_bindings=False):
+    """Watches one source. ``zone``: of all times shown, None for this machine's own. ``keys``: an operator's keys by
+    id. Raises ``tui.keys.BadKey`` for keys that cannot be used."""
+
+    CSS_PATH = str(themes.STYLE_SHEET)
+    TITLE = "firstlight"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        zone: tzinfo | None = None,
+        theme: str = themes.DARK,
+        alerts: Alerts | None = None,
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
+        self._wanted_theme = theme
+        super().__init__()
+        self.source = source
+        self.store = LineStore(source.line)
+        self.zone = Zone(zone)
+        self.alerts = alerts if alerts is not None else Alerts()
+        self._keys = keymap(keys or {})
+        self._lines: list[JournalLine] = []
+        self._offsets: list[int] = []
+        self._urgent = asyncio.Event()
+        self._before: View | None = None
+        self._fault = ""
+        for dress in themes.themes():
+            self.register_theme(dress)
+        self.theme = themes.PLAIN if self.no_color else theme
+        self.watching = WatchScreen(self.store, self.zone)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return themes.defaults()
+
+    def on_mount(self) -> None:
+        self.set_keymap(self._keys)
+        self.push_screen(self.watching)
+        self.run_worker(self._feed(), group="feed", exit_on_error=False)
+        self.run_worker(self._paint(), group="paint", exit_on_error=False)
+
+    # -- what comes in
+
+    async def _feed(self) -> None:
+        batches = self.source.batches()
+        try:
+            async for batch in batches:
+                self._lines.extend(batch.lines)
+                self._offsets.extend(batch.offsets)
+                if batch.lines or batch.changes & _URGENT:
+                    self._urgent.set()
+        except (OSError, ValueError, RuntimeError) as error:
+            self._fault = f"The watch broke off: {error}. What is shown stays as it was."
+        finally:
+            if isinstance(batches, AsyncGenerator):
+                await batches.aclose()
+        self._urgent.set()
+
+    async def _paint(self) -> None:
+        """Show at once what comes after a pause, a flood every quarter of a second, the clock every second."""
+        while True:
+            self.flush()
+            await asyncio.sleep(_FLUSH)
+            try:
+                async with asyncio.timeout(_TICK - _FLUSH):
+                    await self._urgent.wait()
+            except TimeoutError:
+                continue
+
+    def flush(self) -> None:
+        """Show everything that came."""
+        self._urgent.clear()
+        lines, offsets = self._lines, self._offsets
+        self._lines, self._offsets = [], []
+        view = self.source.view(self.source.now())
+        self.watching.journal.append(lines, offsets)
+        self.watching.show(Scene(view, self.source.status(), self.zone, self._fault))
+        for alert in changes(self._before, view):
+            speak(alert, self.alerts, self._write, self.bell)
+        self._before = view
+
+    def _write(self, sequence: str) -> None:
+        if self._driver is not None:
+            self._driver.write(sequence)
+
+    # -- keys and commands
+
+    def keys_of(self, name: str) -> str:
+        return self._keys.get(name, "")
+
+    def action_help(self) -> None:
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("help", "command_palette") and self.screen.is_modal:
+            return False
+        return super().check_action(action, parameters)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every command that can be run now, by the words of the help; and the themes."""
+        known = by_id()
+        offered = {active.binding.id: active for active in screen.active_bindings.values() if active.enabled}
+        for key in table():
+            active = offered.get(key.id)
+            if active is None or key.id == "app.palette" or key.where in ("pane", "search"):
+                continue
+            node, binding = active.node, active.binding
+            title = known[key.id].label or key.help.split(",")[0]
+
+            async def run(action: str = binding.action, node: object = node) -> None:
+                await self.run_action(action, node)  # type: ignore[arg-type]
+
+            yield SystemCommand(title, key.help, run)
+        for name, dress in self.available_themes.items():
+            if name.startswith("firstlight-") and name != self.theme:
+                word = name.removeprefix("firstlight-")
+                yield SystemCommand(f"Theme: {word}", f"Change the colours to {word}", _setter(self, dress.name))
+
+
+def _setter(app: Firstlight, name: str) -> Callable[[], None]:
+    def change() -> None:
+        app.theme = name
+
+    return change

@@ -1,0 +1,74 @@
+"""Help: every key and what it does, made from the same table as the bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from tui.keys import PLACES, bindings, table
+from tui.text import right, wrap
+from tui.widgets.footer import Footer
+from tui.widgets.pane import Box
+from tui.widgets.rows import Row
+
+_KEYS = 22
+
+
+class HelpScreen(ModalScreen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("help")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole = HelpRows()
+
+    def compose(self) -> ComposeResult:
+        yield self.whole
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.whole.title("Keys", "they can be changed in the configuration, by their names")
+        self.whole.focus()
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+
+class HelpRows(Box):
+    def __init__(self) -> None:
+        super().__init__(id="whole")
+
+    def on_resize(self) -> None:
+        if self.inner.width > 0:
+            self.fill(list(self._lines(self.inner.width)))
+
+    def _lines(self, width: int) -> Iterable[Row]:
+        ids = 20 if width >= 96 else 0
+        for place, title in PLACES.items():
+            keys = [key for key in table() if key.where == place]
+            yield Row()
+            yield Row()(f" {title}", "title strong")
+            for key in keys:
+                shown = ", ".join(self._displays(key.id, key.keys))
+                for number, words in enumerate(wrap(key.help, width - _KEYS - 4 - ids)):
+                    row = Row()(right("" if number else shown, _KEYS), "key")("  ", "")(words)
+                    if ids and not number:
+                        row(" " * (width - ids - 1 - len(row.text)), "")(key.id, "faint")
+                    yield row
+        yield Row()
+
+    def _displays(self, name: str, keys: str) -> list[str]:
+        """The keys as this operator has them."""
+        chosen = self.app.keys_of(name) if isinstance(self.app, Keyed) else keys
+        return [self.app.get_key_display(binding) for binding in Binding.make_bindings([Binding(chosen or keys, "")])]
+
+
+class Keyed:
+    """An app that knows which keys an operator gave."""
+
+    def keys_of(self, name: str) -> str:
+        """Keys by id, "" where they are those of the table."""
+        raise NotImplementedError

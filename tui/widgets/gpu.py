@@ -1,0 +1,188 @@
+"""GPU memory: a bar per GPU with its history, and, where there is room, all histories in one large chart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.geometry import Size
+
+from probes.readings import GpuDevice
+from tui.scene import GPU_INTERVAL, Scene
+from tui.text import right, safe
+from tui.units import Zone, about, percent
+from tui.widgets.pane import Pane
+from tui.widgets.plot import Series, braille, chart
+from tui.widgets.rows import Row, bar, beside, paragraph
+from watch.view import GpuView, View
+
+_FIGURES: Final = 39
+"""Cells of the figures beside a bar: used of total, temperature, power, utilisation."""
+
+_TABLE: Final = 84
+"""Cells of the table where a chart stands beside it."""
+
+_CHART_PERIOD: Final = 5.0
+"""Seconds, of the operator's own time, between two drawings of the chart: plotext takes about 12 ms for one."""
+
+
+class Gpu(Pane):
+    pane = "gpu"
+    label = "GPU memory"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chart_key: object = None
+        self._chart: list[Row] = []
+
+    def heading(self, scene: Scene) -> tuple[str, str]:
+        gpu = scene.view.gpu
+        if gpu is None:
+            return self.label, ""
+        age = scene.age(gpu.at, GPU_INTERVAL)
+        return " ── ".join(filter(None, (self.label, _models(gpu), age))), ""
+
+    def badge(self, scene: Scene) -> str:
+        gpu = scene.view.gpu
+        full = [
+            device.used_mib / device.total_mib
+            for device in (gpu.devices if gpu is not None else ())
+            if device.used_mib is not None and device.total_mib
+        ]
+        return percent(sum(full) / len(full)) if full else ""
+
+    def wanted_height(self, scene: Scene) -> int:
+        """Rows it would fill without its chart."""
+        gpu = scene.view.gpu
+        return max(3, len(gpu.devices) + len(_below(scene.view, gpu, 80))) if gpu is not None else 3
+
+    def draw(self, scene: Scene, size: Size) -> list[Row]:
+        gpu = scene.view.gpu
+        if gpu is None:
+            return [Row(), *paragraph(_missing(scene), size.width - 2, "muted", indent=1)]
+        if not gpu.devices:
+            return [Row(), *paragraph("No GPU was found on this host.", size.width - 2, "muted", indent=1)]
+        stale = bool(scene.age(gpu.at, GPU_INTERVAL))
+        wide = size.width >= _TABLE + 40 and size.height >= 7
+        width = _TABLE if wide else size.width
+        start, end = _span(scene.view, gpu)
+        rows = [
+            _device(device, gpu, number, width, start, end, stale=stale) for number, device in enumerate(gpu.devices)
+        ]
+        rows.extend(_below(scene.view, gpu, width))
+        if wide:
+            return beside(rows, self._large(scene, size.width - width - 2, size.height), width + 2)
+        spare = size.height - len(rows) - 1
+        if spare >= 7 and size.width >= 40:
+            return [*rows, Row(), *self._large(scene, size.width, spare)]
+        return rows
+
+    def _large(self, scene: Scene, width: int, height: int) -> list[Row]:
+        """The chart, drawn again only when something in it moved and the last one is a while old."""
+        gpu = scene.view.gpu
+        assert gpu is not None
+        ends = tuple(series[-1] if series else None for series in gpu.history)
+        beat = int(scene.view.now / (_CHART_PERIOD * max(1.0, scene.status.speed)))
+        key = (width, height, beat, len(gpu.history), ends if not self._chart else None)
+        if key != self._chart_key:
+            self._chart_key = key
+            self._chart = _draw_chart(scene.view, gpu, scene.zone, width, height)
+        return self._chart
+
+
+def _models(gpu: GpuView) -> str:
+    names = [safe(device.name).removeprefix("NVIDIA ") for device in gpu.devices]
+    kinds = list(dict.fromkeys(names))
+    return ", ".join(f"{names.count(kind)} × {kind or 'GPU'}" for kind in kinds)
+
+
+def _missing(scene: Scene) -> str:
+    """Why there are no figures: what the probe itself says, with its remedy."""
+    for source in scene.view.sources:
+        if source.probe == "gpu" and source.state != "up":
+            return " ".join(filter(None, (source.reason, source.remedy)))
+    return "No figures from the GPUs yet."
+
+
+def _span(view: View, gpu: GpuView) -> tuple[float, float]:
+    first = min((series[0][0] for series in gpu.history if series), default=gpu.at)
+    start = min(first, view.load.started) if view.load is not None else first
+    return start, max(gpu.at, start + 60.0)
+
+
+def _device(device: GpuDevice, gpu: GpuView, number: int, width: int, start: float, end: float, *, stale: bool) -> Row:
+    row = Row()(f" {device.index:>2} ", "muted")
+    if device.error:
+        return row("✖ ", "error")(safe(device.error), "error")
+    room = max(8, width - 4 - _FIGURES)
+    history: Series = gpu.history[number] if number < len(gpu.history) else ()
+    spark = min(16, room // 3) if room >= 24 and history else 0
+    length = room - (spark + 2 if spark else 0)
+    used, total = device.used_mib, device.total_mib
+    if used is not None and total:
+        row.extend(bar(used / total, length))
+        memory = f"{used / 1024:.1f} / {total / 1024:.1f} GiB"
+    else:
+        row("·" * length, "bar-rest")
+        memory = f"{used / 1024:.1f} GiB" if used is not None else "not offered"
+    figures = "muted" if stale else "text"
+    row(right(memory, 18), figures if stale else "strong")
+    row(right(_figure(device.temperature, "°C"), 7), _warm(device, figures))
+    row(right(_figure(device.power, "W"), 8), figures)
+    row(right(_figure(device.utilization, "%"), 6), figures)
+    if spark:
+        top = total or max((value for _, value in history), default=1.0)
+        row("  ", "")(braille(history, spark, 1, start=start, end=end, top=top)[0], "faint" if stale else "plot-1")
+    if stale:
+        row[:] = [(text, "faint" if style == "bar" else style) for text, style in row]
+    return row
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return f"{value:,.0f} {unit}" if value is not None else f"– {unit}"
+
+
+def _warm(device: GpuDevice, usual: str) -> str:
+    return "warn" if device.temperature is not None and device.temperature >= 85 else usual
+
+
+def _below(view: View, gpu: GpuView | None, width: int) -> list[Row]:
+    """What the figures mean, and whose memory it is where it is not the unit's."""
+    rows: list[Row] = []
+    if gpu is None:
+        return rows
+    if gpu.step:
+        rows.extend(paragraph(gpu.step, width - 2, "muted", indent=1))
+    for process in gpu.processes:
+        if process.unit and process.unit != view.unit:
+            held = (
+                f"{process.used_mib / 1024:.1f} GiB of GPU {process.gpu}" if process.used_mib else f"GPU {process.gpu}"
+            )
+            who = f"pid {process.pid} {process.name} of {process.unit}"
+            since = f", running for {about(view.now - process.started)}" if process.started else ""
+            rows.extend(paragraph(f"⚠ {held} held by {who}{since}", width - 2, "warn", indent=1, hang=2))
+    return rows
+
+
+def _draw_chart(view: View, gpu: GpuView, zone: Zone, width: int, height: int) -> list[Row]:
+    start, end = _span(view, gpu)
+    history = [[(at, value / 1024) for at, value in series] for series in gpu.history]
+    tops = [device.total_mib / 1024 for device in gpu.devices if device.total_mib]
+    top = max(tops, default=max((value for series in history for _, value in series), default=1.0)) or 1.0
+    marks = [
+        (phase.started, phase.name)
+        for phase in (view.load.phases if view.load is not None else ())
+        if phase.started is not None and phase.started > start
+    ]
+    expected = gpu.expected_mib / 1024 if gpu.expected_mib else None
+    middle = (start + end) / 2
+    seconds = end - start < 600
+    labels = [(at, zone.clock(at, seconds=seconds)) for at in (start, middle, end)]
+    rows = chart(
+        history, width, height - 1, start=start, end=end, top=top, marks=marks, expected=expected, labels=labels
+    )
+    words = f" GiB of each GPU, times {zone.name(end)}"
+    if marks:
+        words += "; upright lines: phases"
+    if expected:
+        words += f"; level line: {expected:.1f} GiB expected"
+    return [Row()(words, "muted"), *rows]

@@ -1,0 +1,139 @@
+"""The phases of the load: done, running, to come; how long each took, and how long it usually takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.cells import cell_len
+from textual.geometry import Size
+
+from tui.scene import Scene
+from tui.signs import PHASES
+from tui.text import pad, right, safe
+from tui.units import about, between, elapsed, pace, percent, size_of
+from tui.widgets.pane import Pane
+from tui.widgets.rows import Row, bar, paragraph
+from watch.view import LoadView, PhaseView, Progress
+
+_NAME: Final = 14
+_TIME: Final = 8
+
+
+class Load(Pane):
+    pane = "load"
+    label = "Load"
+
+    def heading(self, scene: Scene) -> tuple[str, str]:
+        view = scene.view
+        title = self.label
+        if len(view.loads) > 1 and view.load is not None:
+            title += f" ── {view.load.number} of {len(view.loads)}"
+        if view.load is not None:
+            at = view.load.started
+            title += f" ── since {scene.zone.clock(at)} {scene.zone.name(at)}"
+        return title, " ".join(filter(None, (safe(view.engine), safe(view.version))))
+
+    def badge(self, scene: Scene) -> str:
+        load = scene.view.load
+        progress = load.progress if load is not None else None
+        return percent(progress.done / progress.total) if progress is not None and progress.total else ""
+
+    def draw(self, scene: Scene, size: Size) -> list[Row]:
+        view = scene.view
+        width = size.width
+        load = view.load
+        if load is None:
+            return [Row(), *paragraph(_nothing_yet(scene), width - 2, "muted", indent=1)]
+        rows: list[Row] = []
+        if view.model:
+            rows.append(Row()(" model  ", "muted")(safe(view.model)))
+        pending: list[str] = []
+        roomy = size.height >= len(load.phases) + 6
+        for phase in load.phases:
+            if phase.status == "pending" and not roomy:
+                pending.append(phase.name)
+                continue
+            rows.append(_phase(phase, load, view.now, width))
+            rows.extend(_detail(phase, view.now, width))
+        if pending:
+            rows.extend(paragraph("  ".join(f"· {name}" for name in pending), width - 1, "faint", indent=1))
+        foot = _foot(scene, load, width)
+        gap = 1 if len(rows) + len(foot) < size.height else 0
+        return [*rows, *([Row()] * gap if foot else []), *foot]
+
+
+def _nothing_yet(scene: Scene) -> str:
+    view = scene.view
+    if view.unit_reading is not None and view.unit_reading.active == "inactive":
+        return f"{view.unit} is not running. Its next start is watched from the first line on."
+    return "No start of this unit has been seen yet."
+
+
+def _phase(phase: PhaseView, load: LoadView, now: float, width: int) -> Row:
+    sign = PHASES[phase.status]
+    row = Row()(f" {sign.sign} ", sign.style)
+    name = pad(phase.name, _NAME)
+    row(name, {"running": "strong", "failed": "error strong", "pending": "faint"}.get(phase.status, "text"))
+    took = ""
+    if phase.started is not None:
+        took = elapsed((phase.ended if phase.ended is not None else load.ended or now) - phase.started)
+    row(right(took, _TIME), "strong" if phase.status == "running" else "text")
+    if phase.usual is not None and width >= _NAME + _TIME + 20 and phase.status != "failed":
+        usual = f"usually {between(*phase.usual)}"
+        row(right(usual, width - 4 - _NAME - _TIME), "faint" if phase.status != "running" else "muted")
+    return row
+
+
+def _detail(phase: PhaseView, now: float, width: int) -> list[Row]:
+    """What stands under a phase: its bar, its pace, what is going on where nothing is printed."""
+    if phase.status not in ("running", "failed"):
+        return []
+    rows: list[Row] = []
+    progress = phase.progress
+    if progress is not None and progress.total:
+        rows.append(_bar(progress, width))
+        words = " · ".join(filter(None, (pace(progress.rate or 0.0, progress.unit), _quiet(progress, now))))
+        if words:
+            rows.append(Row()(f"   {words}", "muted"))
+    if phase.note:
+        rows.extend(paragraph(phase.note, width - 1, "muted", indent=3))
+    return rows
+
+
+def _bar(progress: Progress, width: int) -> Row:
+    ratio = progress.done / progress.total
+    counted = (
+        size_of(progress.done, progress.total)
+        if progress.unit == "bytes"
+        else f"{progress.done:,.0f} of {progress.total:,.0f} {safe(progress.unit)}"
+    )
+    words = f"  {counted}  {percent(ratio)} "
+    row = Row()("   ", "")
+    row.extend(bar(ratio, max(6, width - 3 - cell_len(words))))
+    return row(words, "strong")
+
+
+def _quiet(progress: Progress, now: float) -> str:
+    still = now - progress.at
+    return f"last moved {about(still)} ago" if still > 30 else ""
+
+
+def _foot(scene: Scene, load: LoadView, width: int) -> list[Row]:
+    view = scene.view
+    rows: list[Row] = []
+    if view.stall is not None:
+        rows.extend(paragraph(f"‖ {view.stall.what}", width - 2, "warn strong", indent=1, hang=2))
+        rows.extend(paragraph(f"usual here: {view.stall.usual}", width - 2, "warn", indent=3))
+    lagging = [rank for rank in load.ranks if rank.lags]
+    if lagging:
+        names = ", ".join(f"{rank.name} ({rank.phase})" for rank in lagging)
+        rows.extend(paragraph(f"behind the others: {names}", width - 2, "warn", indent=1))
+    elif len(load.ranks) > 1 and load.state in ("loading", "stalled"):
+        rows.append(Row()(f" {len(load.ranks)} processes, none behind", "muted"))
+    if view.forecast is not None and load.state in ("loading", "stalled"):
+        rows.extend(paragraph(f"forecast from {view.forecast.basis}", width - 2, "muted", indent=1))
+    if view.last_load_seconds is not None:
+        rows.append(Row()(" last load of this unit: ", "muted")(about(view.last_load_seconds)))
+    if load.attached_late:
+        rows.extend(paragraph("the first lines of this load were not seen", width - 2, "muted", indent=1))
+    return rows

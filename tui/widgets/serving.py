@@ -1,0 +1,108 @@
+"""Serving, once ready: requests, tokens a second, KV cache, latencies, speculation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.geometry import Size
+
+from tui.scene import METRICS_INTERVAL, Scene
+from tui.text import right
+from tui.units import about, number, percent
+from tui.widgets.pane import Pane
+from tui.widgets.rows import Row, bar, beside, paragraph
+from watch.view import ServingView
+
+_LEFT: Final = 62
+_COLUMN: Final = 10
+
+
+class Serving(Pane):
+    pane = "serving"
+    label = "Serving"
+
+    def heading(self, scene: Scene) -> tuple[str, str]:
+        serving = scene.view.serving
+        if serving is None:
+            return self.label, ""
+        over = f"over the last {about(serving.window)}" if serving.window else ""
+        engines = f"{len(serving.engines)} engines" if len(serving.engines) > 1 else ""
+        age = scene.age(serving.at, METRICS_INTERVAL)
+        return " ── ".join(filter(None, (self.label, engines, over, age))), ""
+
+    def badge(self, scene: Scene) -> str:
+        serving = scene.view.serving
+        if serving is None or serving.running is None:
+            return ""
+        return f"{number(serving.running)} running"
+
+    def draw(self, scene: Scene, size: Size) -> list[Row]:
+        serving = scene.view.serving
+        if serving is None:
+            return paragraph("Ready. No figures from /metrics yet.", size.width - 2, "muted", indent=1)
+        if serving.error:
+            return paragraph(serving.error, size.width - 2, "warn", indent=1)
+        stale = bool(scene.age(serving.at, METRICS_INTERVAL))
+        left = _figures(serving, min(size.width, _LEFT), "muted" if stale else "text")
+        table = _latencies(serving, "muted" if stale else "text")
+        if size.width >= _LEFT + 40:
+            return beside(left, table, _LEFT)
+        return [*left, Row(), *table] if size.height >= len(left) + len(table) + 1 else [*left, *table]
+
+
+def _figures(serving: ServingView, width: int, plain: str) -> list[Row]:
+    strong = "strong" if plain == "text" else plain
+    rows = [
+        Row()(" requests  ", "muted")(_count(serving.running), strong)(" running   ", "muted")(
+            _count(serving.waiting), "warn" if serving.waiting and plain == "text" else strong
+        )(" waiting", "muted"),
+        Row()(" tokens    ", "muted")(_count(serving.generation_tps), strong)(" tok/s out   ", "muted")(
+            _count(serving.prompt_tps), plain
+        )(" tok/s in", "muted"),
+    ]
+    cache = Row()(" KV cache  ", "muted")
+    if serving.kv_cache is not None:
+        cache.extend(bar(serving.kv_cache, 16))
+        cache(f" {percent(serving.kv_cache)}", strong)
+    else:
+        cache("–", plain)
+    if serving.prefix_hit is not None:
+        cache("   prefix hits ", "muted")(percent(serving.prefix_hit), plain)
+    if serving.preemptions:
+        cache("   preempted ", "muted")(number(serving.preemptions), "warn")
+    rows.append(cache)
+    if serving.acceptance_rate is not None or serving.acceptance_length is not None:
+        drafts = Row()(" drafts    ", "muted")
+        if serving.acceptance_rate is not None:
+            drafts(percent(serving.acceptance_rate), strong)(" accepted", "muted")
+        if serving.acceptance_length is not None:
+            drafts("   ", "")(number(serving.acceptance_length, 2), strong)(" tokens a step", "muted")
+        rows.append(drafts)
+        if serving.per_position:
+            shares = "  ".join(percent(share) for share in serving.per_position)
+            rows.append(Row()(" by place  ", "muted")(shares, plain))
+    if serving.missing:
+        missing = ", ".join(serving.missing)
+        rows.extend(paragraph(f"not offered by this version: {missing}", width - 2, "muted", indent=1))
+    return rows
+
+
+def _latencies(serving: ServingView, plain: str) -> list[Row]:
+    rows = [Row()(" latency ", "muted")("".join(right(name, _COLUMN) for name in ("p50", "p90", "p99")), "muted")]
+    for name, values in (
+        ("TTFT", serving.ttft),
+        ("ITL", serving.itl),
+        ("queue", serving.queue),
+        ("end to end", serving.e2e),
+    ):
+        row = Row()(f" {name:<8.10}", "muted")
+        if values is None:
+            row(right("–", _COLUMN), plain)
+        for place, value in enumerate(values or ()):
+            row(right(about(value), _COLUMN - (2 if name == "end to end" and not place else 0)), plain)
+        rows.append(row)
+    return rows
+
+
+def _count(value: float | None) -> str:
+    return number(value, 1 if value is not None and value % 1 and value < 100 else 0) if value is not None else "–"

@@ -1,0 +1,109 @@
+"""Storage and CPU during the load: for minutes often the only thing that moves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.cells import cell_len
+from textual.geometry import Size
+
+from tui.scene import IO_INTERVAL, Scene
+from tui.text import safe
+from tui.units import percent, rate, size_of
+from tui.units import size as in_bytes
+from tui.widgets.pane import Pane
+from tui.widgets.plot import braille
+from tui.widgets.rows import Row, bar, beside, paragraph
+from watch.view import IoView
+
+_TEXT: Final = 76
+"""Cells of the figures where a plot stands beside them."""
+
+
+class Storage(Pane):
+    pane = "storage"
+    label = "Storage and CPU"
+
+    def heading(self, scene: Scene) -> tuple[str, str]:
+        io = scene.view.io
+        age = scene.age(io.last.at, IO_INTERVAL) if io is not None else ""
+        return " ── ".join(filter(None, (self.label, age))), ""
+
+    def badge(self, scene: Scene) -> str:
+        io = scene.view.io
+        return rate(io.read_rate) if io is not None and io.read_rate is not None else ""
+
+    def draw(self, scene: Scene, size: Size) -> list[Row]:
+        io = scene.view.io
+        if io is None:
+            return paragraph(_missing(scene), size.width - 2, "muted", indent=1)
+        wide = size.width >= _TEXT + 30 and size.height >= 3
+        width = _TEXT if wide else size.width
+        rows = _figures(io, width, stale=bool(scene.age(io.last.at, IO_INTERVAL)))
+        if not io.history:
+            return rows
+        if wide:
+            return beside(rows, _plot(scene, io, size.width - width - 1, size.height), width + 1)
+        spare = size.height - len(rows) - 1
+        return [*rows, Row(), *_plot(scene, io, size.width - 2, spare, indent=1)] if spare >= 4 else rows
+
+
+def _missing(scene: Scene) -> str:
+    for source in scene.view.sources:
+        if source.probe == "io" and source.state != "up":
+            return " ".join(filter(None, (source.reason, source.remedy)))
+    return "No figures about storage yet."
+
+
+def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
+    last = io.last
+    strong = "muted" if stale else "strong"
+    plain = "muted" if stale else "text"
+    rows: list[Row] = []
+    read = Row()(" read    ", "muted")(rate(io.read_rate) if io.read_rate is not None else "–", strong)
+    if io.read_since_start is not None:
+        if last.model_bytes:
+            ratio = io.read_since_start / last.model_bytes
+            words = f"   {size_of(io.read_since_start, last.model_bytes)}  {percent(ratio)} "
+            length = width - cell_len(read.text) - cell_len(words) - 3
+            read(words, plain)
+            if length >= 8:
+                read("  ", "").extend(bar(ratio, min(30, length)))
+        else:
+            read(f"   {in_bytes(io.read_since_start)} since the start", plain)
+    rows.append(read)
+    if io.bound:
+        rows.append(Row()(" bound   ", "muted")(safe(io.bound), plain))
+    cpu = Row()(" cpu     ", "muted")(f"{io.cpu_rate:.1f} cores" if io.cpu_rate is not None else "–", plain)
+    if last.page_cache is not None:
+        cpu("   page cache ", "muted")(in_bytes(last.page_cache), plain)
+    if last.shm_total:
+        cpu("   /dev/shm ", "muted")(size_of(last.shm_used or 0, last.shm_total), plain)
+    rows.append(cpu)
+    memory = Row()(" memory  ", "muted")
+    if last.unit_memory is not None and last.unit_memory_max:
+        memory(f"{size_of(last.unit_memory, last.unit_memory_max)} allowed", plain)
+    elif last.unit_memory is not None:
+        memory(in_bytes(last.unit_memory), plain)(" by the unit", "muted")
+    if last.mem_available is not None and last.mem_total:
+        memory("   free on the host ", "muted")(size_of(last.mem_available, last.mem_total), plain)
+    if len(memory) > 1:
+        rows.append(memory)
+    if last.model_path:
+        mount = f"{last.model_mount}, " if last.model_mount else ""
+        rows.append(Row()(" from    ", "muted")(safe(f"{mount}{last.model_path}"), plain))
+    if last.error:
+        rows.extend(paragraph(last.error, width - 2, "warn", indent=1))
+    return rows
+
+
+def _plot(scene: Scene, io: IoView, width: int, height: int, *, indent: int = 0) -> list[Row]:
+    """Bytes read a second, over the load: a line of words, then the plot."""
+    top = max((value for _, value in io.history), default=0.0)
+    start = io.history[0][0]
+    end = max(io.last.at, start + 60)
+    zone = scene.zone
+    since = f"{zone.clock(start, seconds=False)} {zone.name(start)}"
+    words = Row()(" " * indent + "bytes read a second, up to ", "muted")(rate(top))(f", since {since}", "muted")
+    drawn = braille(io.history, width, max(1, height - 1), start=start, end=end, top=top or 1.0)
+    return [words, *(Row()(" " * indent, "")(line, "plot-1") for line in drawn)]

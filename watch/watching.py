@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
 
-from probes.clock import SYSTEM, Clock
-from probes.readings import JournalLine, Reading
-from watch.session import SessionReader, SessionWriter
+from probes.clock import SYSTEM, Clock, StoryClock
+from probes.readings import AnyReading, JournalLine, Reading
+from watch.session import FLUSH_SECONDS
 from watch.state import Changes, WatchState
 from watch.view import View
 
 Mode = Literal["live", "demo", "replay"]
 
+PACE = 0.25
+"""Seconds between two batches in a flood; what a screen costs falls with it."""
+
+BURST = 4
+"""Batches that may come at once after a pause, so that lines that come singly are shown without delay."""
+
+GAP = 0.03
+"""Seconds between two batches, always: what arrives together is drawn together."""
+
+URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT
+"""What is shown at once. Samples wait up to ``PACE`` for one another instead."""
+
+SLICE = 0.010
+"""Seconds of recording and folding after which the event loop gets its turn, so that a key is answered."""
+
+LINES_AT_ONCE = 250
+"""Journal lines folded together, well within a slice."""
+
+AHEAD = 50_000
+"""Journal lines that may wait for a screen; then the feed waits."""
+
+R = TypeVar("R", bound=Reading)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What arrived together. ``offsets[i]`` is where ``lines[i]`` stands in the session file: ``Watching.line`` takes it.
-
-    A batch may be empty of lines (samples, link state) and may come with ``Changes.NONE`` (time went on in a replay).
-    """
+    """What arrived together. ``offsets[i]`` is where ``lines[i]`` stands in the session file: ``Watching.line`` takes
+    it. A batch may be empty of lines (samples, link state)."""
 
     changes: Changes
     lines: Sequence[JournalLine] = ()
@@ -47,31 +71,196 @@ class Feed(Protocol):
     def batches(self) -> AsyncIterator[list[Reading]]: ...
 
 
+class Tape(Protocol):
+    """What readings are recorded on and read back from: ``session.SessionWriter``, or in a replay the ``Replay``."""
+
+    @property
+    def path(self) -> Path | None: ...
+
+    @property
+    def stopped(self) -> str: ...
+
+    @property
+    def recording(self) -> bool: ...
+
+    def keep(self, reading: R) -> tuple[int, R]: ...
+
+    def read(self, place: int) -> AnyReading: ...
+
+    def flush(self) -> None: ...
+
+
 class Watching:
-    """Keeps ``tui.source.Source``. ``tape``: what lines are read back from: the recorder, or in a replay its file."""
+    """Takes in a feed, and is what the screen calls a source.
+
+    ``clock``: the feed's. ``label``: see ``SourceStatus``. Feed and tape stay the caller's, to be closed after this.
+    """
 
     def __init__(
         self,
         feed: Feed,
         state: WatchState,
-        tape: SessionWriter | SessionReader,
+        tape: Tape,
         *,
         clock: Clock = SYSTEM,
         mode: Mode = "live",
         label: str = "",
-    ) -> None: ...
+    ) -> None:
+        self.state = state
+        self._feed = feed
+        self._tape = tape
+        self._clock = clock
+        self._mode: Mode = mode
+        self._label = label
+        self._changes = Changes.NONE
+        self._lines: list[JournalLine] = []
+        self._offsets: list[int] = []
+        self._came = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._stepped = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._ended = False
+        self._pump: asyncio.Task[None] | None = None
+        self._flusher: asyncio.Task[None] | None = None
 
-    def batches(self) -> AsyncIterator[Batch]:
-        raise NotImplementedError
+    # ----- what the screen asks
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Everything from the beginning on: at once after a pause, each ``PACE`` seconds in a flood. Ends when the feed
+        does. To be iterated once; closing the iterator ends the feed."""
+        self.start()
+        tokens, counted = float(BURST), time.monotonic()
+        try:
+            while True:
+                await self._came.wait()
+                if not self._urgent.is_set():
+                    await _within(self._urgent, PACE)
+                if (batch := self._take()) is not None:
+                    yield batch
+                elif self._ended and self._pump is not None:
+                    return self._pump.result()
+                now = time.monotonic()
+                tokens, counted = min(tokens + (now - counted) / PACE, BURST) - 1.0, now
+                await asyncio.sleep(GAP if tokens >= 1.0 else PACE)
+        finally:
+            await self.stop()
 
     def now(self) -> float:
-        raise NotImplementedError
+        """UTC seconds: the real time, or that of the recording."""
+        return self._clock.now()
 
     def view(self, now: float) -> View:
-        raise NotImplementedError
+        """The picture at ``now``."""
+        return self.state.view(now)
 
     def line(self, offset: int) -> JournalLine:
-        raise NotImplementedError
+        """The journal line at an offset. OSError if the file cannot be read, ValueError if none stands there."""
+        reading = self._tape.read(offset)
+        if not isinstance(reading, JournalLine):
+            raise ValueError(f"no journal line at {offset}")
+        return reading
 
     def status(self) -> SourceStatus:
-        raise NotImplementedError
+        return SourceStatus(
+            mode=self._mode,
+            speed=self._clock.speed if isinstance(self._clock, StoryClock) else 1.0,
+            recording=str(self._tape.path) if self._tape.recording else "",
+            recording_error=self._tape.stopped,
+            ended=self._ended,
+            label=self._label,
+        )
+
+    # ----- taking in
+
+    def start(self) -> None:
+        """Begin to take in, also before anybody asks for batches. Safe to call again."""
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._take_in_all())
+            self._flusher = asyncio.create_task(self._flush())
+
+    async def until(self, ready: Callable[[], bool], limit: float) -> bool:
+        """Take in until ``ready()`` is true, the feed ends, or ``limit`` real seconds are over; what ``ready()`` is."""
+        self.start()
+        try:
+            async with asyncio.timeout(limit):
+                while not ready() and not self._ended:
+                    self._stepped.clear()
+                    await self._stepped.wait()
+        except TimeoutError:
+            pass
+        return ready()
+
+    async def stop(self) -> None:
+        """End the feed. Lines can still be read back. Safe to call again."""
+        tasks = [task for task in (self._pump, self._flusher) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tape.flush()
+
+    async def _take_in_all(self) -> None:
+        try:
+            async for readings in self._feed.batches():
+                await self._take_in(readings)
+        finally:
+            self._ended = True
+            for event in (self._came, self._urgent, self._stepped):
+                event.set()
+
+    async def _take_in(self, readings: Sequence[Reading]) -> None:
+        turn = time.perf_counter()
+        lines: list[JournalLine] = []
+        offsets: list[int] = []
+        for reading in readings:
+            offset, kept = self._tape.keep(reading)
+            if isinstance(kept, JournalLine):
+                lines.append(kept)
+                offsets.append(offset)
+                if len(lines) < LINES_AT_ONCE:
+                    continue
+            self._fold(lines, offsets, None if isinstance(kept, JournalLine) else kept)
+            lines, offsets = [], []
+            if time.perf_counter() - turn > SLICE:
+                await asyncio.sleep(0)
+                turn = time.perf_counter()
+            while len(self._lines) > AHEAD:
+                self._taken.clear()
+                await self._taken.wait()
+        self._fold(lines, offsets, None)
+
+    def _fold(self, lines: list[JournalLine], offsets: list[int], then: Reading | None) -> None:
+        changes = self.state.apply_lines(lines) | Changes.JOURNAL if lines else Changes.NONE
+        if then is not None:
+            changes |= self.state.apply(then)
+        self._lines += lines
+        self._offsets += offsets
+        self._changes |= changes
+        self._stepped.set()
+        if changes:
+            self._came.set()
+        if changes & URGENT:
+            self._urgent.set()
+
+    def _take(self) -> Batch | None:
+        if not self._ended:
+            self._came.clear()
+            self._urgent.clear()
+        if not self._changes:
+            return None
+        batch = Batch(self._changes, self._lines, self._offsets)
+        self._changes, self._lines, self._offsets = Changes.NONE, [], []
+        self._taken.set()
+        return batch
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            self._tape.flush()
+
+
+async def _within(event: asyncio.Event, limit: float) -> None:
+    try:
+        async with asyncio.timeout(limit):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -100,6 +100,21 @@ def _settings(text: str) -> Iterator[Setting]:
         yield Setting(section, key.strip(_WHITE), value.strip(_WHITE), begun, path)
 
 
+def stray(text: str) -> tuple[tuple[int, str], ...]:
+    """Lines that systemd passes over though they hold options, with their numbers: the line before one of them lacks
+    its backslash, so what it asks for is lost without a word."""
+    out: list[tuple[int, str]] = []
+    continued = False
+    for number, line in enumerate(text.split("\n"), 1):
+        stripped = line.strip(_WHITE)
+        if stripped.startswith(("#", ";")):
+            continue
+        if not continued and stripped.startswith("--"):
+            out.append((number, stripped))
+        continued = line.rstrip("\r").endswith("\\") and (continued or not stripped.startswith("--"))
+    return tuple(out)
+
+
 def effective(found: tuple[Setting, ...], key: str, section: str = "Service") -> tuple[Setting, ...]:
     """The settings of a list-like key that count: an empty assignment clears those before it."""
     out: list[Setting] = []

@@ -151,6 +151,8 @@ class ServingView(Struct, frozen=True, kw_only=True):
     ttft: tuple[float, float, float] | None = None
     """p50, p90, p99 in seconds over the window"""
     itl: tuple[float, float, float] | None = None
+    itl_mean: float | None = None
+    """seconds; all that a page without buckets can tell"""
     queue: tuple[float, float, float] | None = None
     e2e: tuple[float, float, float] | None = None
     acceptance_rate: float | None = None

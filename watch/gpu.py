@@ -1,0 +1,148 @@
+"""The GPUs of the host over one load: figures, processes, history of memory, and where in the healthy picture it is.
+
+The healthy picture, as recorded: all weight memory is taken within half a second, then memory stays flat while shards
+are read for minutes, then it jumps to the size of the KV cache. GPU memory is therefore no progress of a load.
+"""
+
+from __future__ import annotations
+
+from probes.readings import GpuDevice, GpuProcesses, GpuReading
+from watch.load import ORDER
+from watch.view import GpuView
+from watch.words import Phase
+
+KEEP = 240
+NOISE_MIB = 256.0
+"""Changes smaller than this are no step: contexts, allocator caches."""
+STEP_MIB = 1024.0
+
+
+class History:
+    """(at, value) pairs of one figure, at most ``KEEP``. When it is full, every second point goes and new ones are
+    taken half as often, so that old and new stand equally dense and nothing jumps."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[float, float]] = []
+        self._every = 0.0
+
+    def add(self, at: float, value: float) -> None:
+        points = self.points
+        if len(points) > 1 and (at - points[-2][0] < self._every or at <= points[-1][0]):
+            points[-1] = (max(at, points[-1][0]), value)  # the newest is always the present value
+            return
+        if len(points) >= KEEP:
+            del points[1:-1:2]
+            span = points[-1][0] - points[0][0]
+            self._every = max(self._every, span / (len(points) - 1))
+        points.append((at, value))
+
+    def clear(self) -> None:
+        self.points.clear()
+        self._every = 0.0
+
+
+class Gpus:
+    """The fold of GpuReading and GpuProcesses."""
+
+    def __init__(self) -> None:
+        self.last: GpuReading | None = None
+        self.processes: GpuProcesses | None = None
+        self.since: float | None = None
+        self.moved_at: float | None = None
+        self._history: dict[int, History] = {}
+        self._level: dict[int, float] = {}
+        self._base: float | None = None
+        """MiB used by the average GPU when the load began"""
+
+    def new_load(self) -> None:
+        """History and steps are of one load; the figures go on."""
+        for history in self._history.values():
+            last = history.points[-1:]
+            history.clear()
+            history.points.extend(last)
+        self.since = self.moved_at = None
+        self._base = self._mean()
+
+    def apply(self, reading: GpuReading) -> None:
+        if self.last is not None and reading.at < self.last.at:
+            return
+        first = self.last is None
+        self.last = reading
+        if self.since is None:
+            self.since = reading.at
+        for device in reading.devices:
+            if device.used_mib is None:
+                continue
+            self._history.setdefault(device.index, History()).add(reading.at, device.used_mib)
+            level = self._level.get(device.index)
+            if level is None or abs(device.used_mib - level) >= NOISE_MIB:
+                self._level[device.index] = device.used_mib
+                if level is not None:
+                    self.moved_at = reading.at
+        if first or self._base is None:
+            self._base = self._mean()
+
+    def apply_processes(self, reading: GpuProcesses) -> None:
+        if self.processes is None or reading.at >= self.processes.at:
+            self.processes = reading
+
+    def used_most(self) -> float | None:
+        """MiB used on the fullest GPU."""
+        values = [device.used_mib for device in self._devices() if device.used_mib is not None]
+        return max(values, default=None)
+
+    def busy(self) -> float | None:
+        """Mean utilisation, 0–100."""
+        values = [device.utilization for device in self._devices() if device.utilization is not None]
+        return sum(values) / len(values) if values else None
+
+    def _devices(self) -> tuple[GpuDevice, ...]:
+        if self.last is None:
+            return ()
+        return tuple(device for device in self.last.devices if device.parent is None)
+
+    def _mean(self) -> float | None:
+        values = [device.used_mib for device in self._devices() if device.used_mib is not None]
+        return sum(values) / len(values) if values else None
+
+    def view(self, phase: Phase, *, ended: bool, expected_mib: float | None) -> GpuView | None:
+        """``phase`` of the load; ``ended``: its processes are gone; ``expected_mib``: weights on each GPU."""
+        if self.last is None:
+            return None
+        return GpuView(
+            at=self.last.at,
+            source=self.last.source,
+            devices=self.last.devices,
+            processes=self.processes.processes if self.processes is not None else (),
+            history=tuple(
+                tuple(self._history[device.index].points) if device.index in self._history else ()
+                for device in self.last.devices
+            ),
+            step=self._step(phase, ended, expected_mib),
+            expected_mib=expected_mib,
+        )
+
+    def _step(self, phase: Phase, ended: bool, expected_mib: float | None) -> str:
+        used = self._mean()
+        if used is None:
+            return ""
+        taken = used - (self._base or 0.0)
+        gib = f"{used / 1024:.1f} GiB a GPU"
+        if ended or ORDER[phase] < ORDER["dist-init"]:
+            held = self.used_most() or 0.0
+            if held < 2 * STEP_MIB:
+                return "free" if ended else "free, before the weights"
+            return f"{held / 1024:.1f} GiB are held on the fullest GPU" + ("" if ended else " before the load began")
+        if ORDER[phase] < ORDER["weights"]:
+            return f"CUDA contexts only, {gib}"
+        if phase in ("weights", "draft-weights"):
+            if taken < STEP_MIB:
+                return "weights not allocated yet"
+            of = f" of about {expected_mib / 1024:.1f} GiB expected" if expected_mib else ""
+            return f"weights allocated in one step, {gib}{of}; flat while shards are read"
+        if ORDER[phase] < ORDER["kv-cache"]:
+            return f"weights in place, {gib}; rises and falls while memory is profiled"
+        weights = expected_mib or 0.0
+        if weights and taken < weights + STEP_MIB:
+            return f"weights in place, {gib}; the jump to the KV cache is to come"
+        return f"weights and KV cache allocated, {gib}"

@@ -1,0 +1,50 @@
+"""``python -m bench [NAME …]``: every benchmark, or those named. ``--list`` says which there are.
+
+A benchmark is a module of this package with ``def figures() -> list[Figure]``; its docstring's first line says what
+it measures. It runs on this machine alone, over loopback, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+
+from bench.figures import Figure, Unable, table
+
+NAMES = ("paint", "journal")
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(prog="bench")
+    asked.add_argument("names", nargs="*", metavar="NAME")
+    asked.add_argument("--list", action="store_true")
+    args = asked.parse_args()
+    if unknown := sorted(set(args.names) - set(NAMES)):
+        print(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    all_figures: list[Figure] = []
+    for name in args.names or NAMES:
+        module = importlib.import_module(f"bench.{name}")
+        title = (module.__doc__ or name).splitlines()[0]
+        if args.list:
+            print(f"{name:12} {title}")
+            continue
+        began = time.monotonic()
+        try:
+            figures = module.figures()
+        except Unable as reason:
+            print(f"{name}: left out: {reason}", file=sys.stderr)
+            continue
+        print(f"{name}: {title} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+        all_figures += figures
+    if all_figures:
+        load = " ".join(f"{one:.1f}" for one in os.getloadavg())
+        print(f"{os.cpu_count()} cores, load average {load}, Python {sys.version.split()[0]}\n{table(all_figures)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -115,8 +115,10 @@ class SessionReader:
                 if count == 1
                 else f"{count} damaged lines are left out, the first is line {where}"
             )
-        if self._unknown:
-            notes.append(f"{self._unknown} readings of a kind not known here are left out")
+        if self._unknown == 1:
+            notes.append("1 reading of a kind not known here is left out")
+        elif self._unknown:
+            notes.append(f"{self._unknown} readings of kinds not known here are left out")
         if self._packed:
             notes.append(self._packed)
         elif self._live:

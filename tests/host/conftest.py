@@ -84,6 +84,10 @@ class Keyring:
                 known.write(f"[127.0.0.1]:{port} {host_key}\n")
         return alias
 
+    def files(self) -> list[Path]:
+        """Every file in the operator's home."""
+        return [path for path in self.home.rglob("*") if path.is_file()]
+
 
 @pytest.fixture
 def keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keyring:

@@ -1,9 +1,10 @@
 """Many patterns, one automaton: which rows of a table occur in a text.
 
-RE2 compiles all patterns of a table into one machine that reads a text once, whatever the number of rows (measured on
-one core: 1.2 µs for a log line against 118 patterns with ``Set``, 400 MB/s over whole chunks; the standard library's
-``re`` needs 10 µs a line for the same alternation). RE2 has no look-around and no back-references, which is what makes
-it linear in the length of the text: a hostile line cannot make it slow.
+RE2 compiles all patterns of a table into one machine that reads a text once, whatever the number of rows. Most lines of
+a log hold none of them, so whole blocks of lines are asked first and only a block that answers is looked at line by
+line (measured on one core with 123 patterns: 0.25 µs a line in a block of 32, 1.5 to 1.9 µs for a line by itself; the
+standard library's ``re`` needs 10 µs for the same alternation). RE2 has no look-around and no back-references, which
+is what makes it linear in the length of the text: a hostile line cannot make it slow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import re2
+
+BLOCK = 32
+"""Lines that are asked at once."""
+SPAN = 4096
+"""Bytes of a chunk that are asked at once."""
 
 
 class BadPattern(ValueError):
@@ -24,6 +30,7 @@ class BadPattern(ValueError):
 class Matcher:
     """Searches one text for all patterns at once (unanchored, case as written).
 
+    A pattern that needs an anchor must be written ``(?m)^…`` or ``(?m)…$``: it is also searched in many lines at once.
     Raises BadPattern for a pattern that RE2 does not accept. No patterns at all is a matcher that finds nothing.
     """
 
@@ -31,6 +38,7 @@ class Matcher:
         options = re2.Options()
         options.max_mem = 256 << 20
         options.log_errors = False
+        options.never_capture = True
         for index, pattern in enumerate(patterns):
             try:
                 re2.compile(pattern, options)
@@ -43,9 +51,6 @@ class Matcher:
         for pattern in patterns:
             self._set.Add(pattern)
         self._set.Compile()
-        self._any = re2.compile(
-            b"(?:" + b"|".join(b"(?:" + pattern.encode() + b")" for pattern in patterns) + b")", options
-        )
 
     def rows(self, text: str) -> list[int]:
         """Indices of the patterns that occur in the text, ascending."""
@@ -57,25 +62,38 @@ class Matcher:
             found = self._set.Match(text.encode(errors="replace"))
         return sorted(found or ())
 
-    def lines(self, chunk: bytes) -> Iterator[tuple[int, int]]:
-        """Spans (start, end without the newline) of the lines of a chunk in which any pattern occurs, in order.
+    def batch(self, texts: Sequence[str]) -> list[tuple[int, list[int]]]:
+        """For many texts: (which one, its rows), for those in which something occurs."""
+        out: list[tuple[int, list[int]]] = []
+        if self._empty:
+            return out
+        for start in range(0, len(texts), BLOCK):
+            block = texts[start : start + BLOCK]
+            if len(block) > 1 and not self.rows("\n".join(block)):
+                continue
+            for index, text in enumerate(block, start):
+                rows = self.rows(text)
+                if rows:
+                    out.append((index, rows))
+        return out
 
-        A pattern with ``^`` or ``$`` is only found here where it also holds for the whole chunk: write patterns that
-        need an anchor as ``(?m)^…``.
-        """
+    def lines(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Spans (start, end without the newline) of the lines of a chunk in which any pattern occurs, in order."""
         if self._empty:
             return
-        done = 0
-        for match in self._any.finditer(chunk):
-            at = match.start()
-            if at < done:
-                continue
-            start = chunk.rfind(b"\n", 0, at) + 1
-            end = chunk.find(b"\n", at)
-            if end < 0:
-                end = len(chunk)
-            yield start, end
-            done = end + 1
+        match = self._set.Match
+        start, size = 0, len(chunk)
+        while start < size:
+            stop = chunk.find(b"\n", min(start + SPAN, size))
+            stop = size if stop < 0 else stop
+            if match(chunk[start:stop]):
+                while start <= stop and start < size:
+                    end = chunk.find(b"\n", start, stop)
+                    end = stop if end < 0 else end
+                    if match(chunk[start:end]):
+                        yield start, end
+                    start = end + 1
+            start = max(start, stop + 1)
 
 
 def _words(error: Exception) -> str:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from datetime import tzinfo
 from typing import ClassVar, Final
 
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 import themes
 from probes.readings import JournalLine
 from tui.alerts import Alerts, changes, speak
-from tui.keys import bindings, by_id, keymap, table
+from tui.keys import bindings, keymap, table
 from tui.lines import LineStore
 from tui.scene import Scene
-from tui.screens.help import HelpScreen, Keyed
+from tui.screens.help import HelpScreen
 from tui.screens.watch import WatchScreen
 from tui.source import Source
 from tui.units import Zone
@@ -33,7 +34,7 @@ _TICK: Final = 1.0
 _URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT
 
 
-class Firstlight(App[int], Keyed, inherit_bindings=False):
+class Firstlight(App[int], inherit_bindings=False):
     """Watches one source. ``zone``: of all times shown, None for this machine's own. ``keys``: an operator's keys by
     id. Raises ``tui.keys.BadKey`` for keys that cannot be used."""
 
@@ -136,23 +137,23 @@ class Firstlight(App[int], Keyed, inherit_bindings=False):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every command that can be run now, by the words of the help; and the themes."""
-        known = by_id()
         offered = {active.binding.id: active for active in screen.active_bindings.values() if active.enabled}
         for key in table():
             active = offered.get(key.id)
-            if active is None or key.id == "app.palette" or key.where in ("pane", "search"):
+            if active is None or not key.command:
                 continue
-            node, binding = active.node, active.binding
-            title = known[key.id].label or key.help.split(",")[0]
-
-            async def run(action: str = binding.action, node: object = node) -> None:
-                await self.run_action(action, node)  # type: ignore[arg-type]
-
-            yield SystemCommand(title, key.help, run)
+            yield SystemCommand(key.command, key.help, _runner(self, active.binding.action, active.node))
         for name, dress in self.available_themes.items():
             if name.startswith("firstlight-") and name != self.theme:
                 word = name.removeprefix("firstlight-")
                 yield SystemCommand(f"Theme: {word}", f"Change the colours to {word}", _setter(self, dress.name))
+
+
+def _runner(app: Firstlight, action: str, node: DOMNode) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        await app.run_action(action, node)
+
+    return run
 
 
 def _setter(app: Firstlight, name: str) -> Callable[[], None]:

@@ -33,7 +33,7 @@ PLACES: Final = {
 
 
 class Key(Struct, frozen=True, forbid_unknown_fields=True):
-    """One row of the table. ``label``: for the footer, empty: not shown there."""
+    """One row of the table. ``label``: for the footer, ``command``: for the palette; empty: not shown there."""
 
     id: str
     keys: str
@@ -41,6 +41,7 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True):
     where: str
     help: str
     label: str = ""
+    command: str = ""
     rank: int = 50
 
 
@@ -60,6 +61,11 @@ def table() -> tuple[Key, ...]:
 @cache
 def by_id() -> Mapping[str, Key]:
     return {key.id: key for key in table()}
+
+
+def first_key(name: str, chosen: str = "") -> str:
+    """The key that footer and titles name for an id: the first of an operator's own, else of the table."""
+    return _textual((chosen or by_id()[name].keys).split(",")[0])
 
 
 def bindings(where: str) -> list[Binding]:

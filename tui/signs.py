@@ -24,16 +24,16 @@ STATES: Final = {
 
 PHASES: Final = {
     "done": Sign("✔", "done", "ok"),
-    "running": Sign("▶", "running", "accent strong"),
-    "failed": Sign("✖", "failed", "error strong"),
+    "running": Sign("▶", "running", "strong accent"),
+    "failed": Sign("✖", "failed", "strong error"),
     "pending": Sign("·", "to come", "faint"),
 }
 
 SEVERITIES: Final = {
-    "fatal": Sign("✖", "fatal", "error strong"),
+    "fatal": Sign("✖", "fatal", "strong error"),
     "error": Sign("✖", "error", "error"),
     "warning": Sign("⚠", "warning", "warn"),
-    "info": Sign("ⓘ", "info", "muted"),
+    "info": Sign("i", "info", "muted"),
 }
 
 LEVELS: Final = (
@@ -41,7 +41,7 @@ LEVELS: Final = (
     Sign("I", "INFO", "muted"),
     Sign("W", "WARN", "warn"),
     Sign("E", "ERROR", "error"),
-    Sign("F", "FATAL", "error strong"),
+    Sign("F", "FATAL", "strong error"),
 )
 """By the loudness of ``watch.lines``."""
 

@@ -100,6 +100,11 @@ def clip(text: str, width: int) -> str:
     return set_cell_size(text, width - 1).rstrip() + "…"
 
 
+def crop(text: str, width: int) -> str:
+    """Safe text in exactly ``width`` cells, cut without a mark or filled on the right."""
+    return set_cell_size(text, max(0, width))
+
+
 def pad(text: str, width: int) -> str:
     """Safe text in exactly ``width`` cells: clipped, or filled on the right."""
     text = clip(text, width)

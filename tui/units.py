@@ -68,6 +68,8 @@ def about(seconds: float) -> str:
     if not isfinite(seconds):
         return "∞"
     seconds = max(0.0, seconds)
+    if 0 < seconds < 0.00095:
+        return f"{seconds * 1000:.1f} ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
@@ -87,6 +89,8 @@ def about(seconds: float) -> str:
 def between(low: float, high: float) -> str:
     """A range, its unit written once where both have the same: ``35–44 min``, ``50 min – 2 h``."""
     first, last = about(low), about(high)
+    if 60 <= low < 99.5 <= high:
+        first = f"{low / 60:.1f}".removesuffix(".0") + " min"
     if first == last:
         return first
     if first.count(" ") == last.count(" ") == 1 and first.split(" ")[1] == last.split(" ")[1]:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from tui.keyed import keys_of
 from tui.keys import PLACES, bindings, table
 from tui.text import right, wrap
 from tui.widgets.footer import Footer
@@ -62,13 +63,5 @@ class HelpRows(Box):
 
     def _displays(self, name: str, keys: str) -> list[str]:
         """The keys as this operator has them."""
-        chosen = self.app.keys_of(name) if isinstance(self.app, Keyed) else keys
+        chosen = keys_of(self.app, name)
         return [self.app.get_key_display(binding) for binding in Binding.make_bindings([Binding(chosen or keys, "")])]
-
-
-class Keyed:
-    """An app that knows which keys an operator gave."""
-
-    def keys_of(self, name: str) -> str:
-        """Keys by id, "" where they are those of the table."""
-        raise NotImplementedError

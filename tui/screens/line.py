@@ -9,7 +9,7 @@ from typing import Final
 from probes.readings import JournalLine
 from tui.screens.whole import WholeScreen, fields
 from tui.signs import LEVELS, SEVERITIES
-from tui.text import chop, safe, uncoloured
+from tui.text import safe, uncoloured, wrap
 from tui.units import Zone
 from tui.widgets.journal import Journal, take_apart
 from tui.widgets.rows import Row, paragraph
@@ -92,7 +92,7 @@ class LineScreen(WholeScreen):
 
 def _text(text: str, width: int) -> Iterator[Row]:
     for piece in text.split("\n"):
-        for row in chop(safe(piece), max(1, width - 2)):
+        for row in wrap(safe(piece), max(1, width - 2)):
             yield Row()(" ", "")(row)
 
 

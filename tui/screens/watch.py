@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Literal
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid
@@ -17,6 +18,7 @@ from tui.scene import Scene
 from tui.screens.choice import Choice
 from tui.screens.finding import FindingScreen
 from tui.screens.line import LineScreen
+from tui.text import pad, right, safe
 from tui.units import Zone
 from tui.widgets.findings import Findings
 from tui.widgets.footer import Footer
@@ -160,7 +162,7 @@ class WatchScreen(Screen[None]):
         scene = self._scene
         panes = self._panes
         tabs = [
-            (pane.label, pane.badge(scene) if scene is not None and isinstance(pane, Pane) else "")
+            (pane.tab, pane.badge(scene) if scene is not None and isinstance(pane, Pane) else "")
             for pane in panes.values()
             if isinstance(pane, Pane | Journal)
         ]
@@ -260,8 +262,9 @@ class WatchScreen(Screen[None]):
         store = self.journal.store
         chosen = store.filter
         names = sorted(zip(store.names, store.counts, strict=True), key=lambda item: item[0])
-        options = [("", f"all processes   {len(store):,} lines")]
-        options.extend((f"={name}", f"{name or 'unnamed'}   {count:,} lines") for name, count in names)
+        width = max(13, *(cell_len(safe(name)) for name in store.names)) + 2
+        options = [("", f"{pad('all processes', width)}{_lines(len(store))}")]
+        options.extend((f"={name}", f"{pad(safe(name) or 'unnamed', width)}{_lines(count)}") for name, count in names)
 
         def chose(value: str | None) -> None:
             if value is not None:
@@ -269,3 +272,7 @@ class WatchScreen(Screen[None]):
 
         current = "" if chosen.process is None else f"={chosen.process}"
         self.app.push_screen(Choice("Lines of which process?", options, current), chose)
+
+
+def _lines(count: int) -> str:
+    return right(f"{count:,}", 11) + (" line" if count == 1 else " lines")

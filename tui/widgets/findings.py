@@ -40,6 +40,7 @@ class Findings(Pane):
 
     pane = "findings"
     label = "Findings"
+    tab = "Findings"
 
     class Opened(Message):
         """The operator wants to read this finding."""

@@ -9,10 +9,9 @@ from textual.binding import Binding
 from textual.events import Click
 from textual.screen import Screen
 
-from tui.keys import by_id
+from tui.keyed import keys_of
+from tui.keys import by_id, first_key
 from tui.widgets.rows import Row, Rows
-
-_UNRANKED = 50
 
 
 class Footer(Rows):
@@ -53,15 +52,17 @@ class Footer(Rows):
         return row
 
     def _offered(self) -> list[tuple[str, Binding]]:
-        """One key an action, in the order of their ranks."""
+        """One key an action, the first that is given for it, in the order of their ranks."""
         table = by_id()
+        active = self.screen.active_bindings
         offered: dict[str, tuple[int, str, Binding]] = {}
-        for key, active in self.screen.active_bindings.items():
-            binding = active.binding
-            if not binding.show or not active.enabled or binding.action in offered:
-                continue
+        for key, (_, binding, enabled, _) in active.items():
             row = table.get(binding.id or "")
-            offered[binding.action] = (row.rank if row is not None else _UNRANKED, key, binding)
+            if row is None or not binding.show or not enabled:
+                continue
+            first = first_key(row.id, keys_of(self.app, row.id))
+            if binding.action not in offered or key == first:
+                offered[binding.action] = (row.rank, key, binding)
         return [(key, binding) for _, key, binding in sorted(offered.values(), key=lambda item: item[0])]
 
     def on_click(self, event: Click) -> None:

@@ -12,7 +12,7 @@ from tui.text import right, safe
 from tui.units import Zone, about, percent
 from tui.widgets.pane import Pane
 from tui.widgets.plot import Series, braille, chart
-from tui.widgets.rows import Row, bar, beside, paragraph
+from tui.widgets.rows import Row, beside, line_bar, paragraph
 from watch.view import GpuView, View
 
 _FIGURES: Final = 39
@@ -28,6 +28,7 @@ _CHART_PERIOD: Final = 5.0
 class Gpu(Pane):
     pane = "gpu"
     label = "GPU memory"
+    tab = "GPU"
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,8 @@ class Gpu(Pane):
         if not gpu.devices:
             return [Row(), *paragraph("No GPU was found on this host.", size.width - 2, "muted", indent=1)]
         stale = bool(scene.age(gpu.at, GPU_INTERVAL))
-        wide = size.width >= _TABLE + 40 and size.height >= 7
+        under = size.height - self.wanted_height(scene) - 1
+        wide = size.width >= _TABLE + 40 and size.height >= 7 and under < 12
         width = _TABLE if wide else size.width
         start, end = _span(scene.view, gpu)
         rows = [
@@ -119,10 +121,10 @@ def _device(device: GpuDevice, gpu: GpuView, number: int, width: int, start: flo
     length = room - (spark + 2 if spark else 0)
     used, total = device.used_mib, device.total_mib
     if used is not None and total:
-        row.extend(bar(used / total, length))
+        row.extend(line_bar(used / total, length, "faint" if stale else "bar"))
         memory = f"{used / 1024:.1f} / {total / 1024:.1f} GiB"
     else:
-        row("·" * length, "bar-rest")
+        row("┄" * length, "bar-rest")
         memory = f"{used / 1024:.1f} GiB" if used is not None else "not offered"
     figures = "muted" if stale else "text"
     row(right(memory, 18), figures if stale else "strong")
@@ -132,8 +134,6 @@ def _device(device: GpuDevice, gpu: GpuView, number: int, width: int, start: flo
     if spark:
         top = total or max((value for _, value in history), default=1.0)
         row("  ", "")(braille(history, spark, 1, start=start, end=end, top=top)[0], "faint" if stale else "plot-1")
-    if stale:
-        row[:] = [(text, "faint" if style == "bar" else style) for text, style in row]
     return row
 
 
@@ -180,9 +180,9 @@ def _draw_chart(view: View, gpu: GpuView, zone: Zone, width: int, height: int) -
     rows = chart(
         history, width, height - 1, start=start, end=end, top=top, marks=marks, expected=expected, labels=labels
     )
-    words = f" GiB of each GPU, times {zone.name(end)}"
-    if marks:
-        words += "; upright lines: phases"
+    words = f" GiB of each GPU · {zone.name(end)}"
     if expected:
-        words += f"; level line: {expected:.1f} GiB expected"
+        words += f" · level: {expected:.0f} GiB expected"
+    if marks:
+        words += " · upright: phases"
     return [Row()(words, "muted"), *rows]

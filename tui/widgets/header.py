@@ -47,7 +47,9 @@ def header(scene: Scene, width: int) -> list[Row]:
     view = scene.view
     loud = "lost" if scene.link_lost else _LOUD.get(view.state, "")
     pieces = [
-        Piece(0, Row()(safe(view.unit) or "no unit", "strong")(" @ ", "muted")(safe(view.target))),
+        Piece(
+            0, Row()(safe(view.unit).removesuffix(".service") or "no unit", "strong")(" @ ", "muted")(safe(view.target))
+        ),
         Piece(0, _badge(scene, loud)),
         Piece(1, _progress(view)),
         Piece(2, _elapsed(view)),
@@ -58,8 +60,11 @@ def header(scene: Scene, width: int) -> list[Row]:
     ]
     top, left_out = _compose([piece for piece in pieces if piece.row], width)
     if loud:
-        top = Row([(text, f"{loud} strong" if "strong" in style else loud) for text, style in top], loud)
-    bottom, _ = _compose(left_out, width, middle=_headline(scene))
+        top = Row([(text, loud) for text, _ in top], loud)
+    headline = _headline(scene)
+    if loud and not scene.link_lost and _width(headline) + _GAP + _width_of(left_out) > width - 2:
+        left_out = []  # why it failed comes before how the link is
+    bottom, _ = _compose(left_out, width, middle=headline)
     return [top, bottom]
 
 
@@ -165,13 +170,13 @@ def _link(scene: Scene) -> Row:
     if link is None:
         return Row()
     sign = LINKS.get(link.state, LINKS["connecting"])
-    row = Row()(f"{sign.sign} ", sign.style)
+    row = Row()
     if link.state == "up":
-        row("link ", "muted")("up" if link.rtt_ms is None else f"{link.rtt_ms:.0f} ms")
+        row(f"{sign.sign} ", sign.style)("link ", "muted")("up" if link.rtt_ms is None else f"{link.rtt_ms:.0f} ms")
     elif link.state == "connecting":
-        row("connecting", "warn")
+        row(f"{sign.sign} connecting", "warn")
     elif link.retry_in is not None:
-        row(f"tries again in {about(link.retry_in)}")
+        row(f"tries again in {about(link.retry_in)}", "strong")
     else:
         return Row()
     return row
@@ -199,13 +204,17 @@ def _headline(scene: Scene) -> Row:
     view = scene.view
     link = view.link
     if scene.fault:
-        return Row()(safe(scene.fault), "error strong")
+        return Row()(safe(scene.fault), "strong error")
     if scene.link_lost and link is not None:
         text = " ".join(filter(None, (link.reason, link.remedy)))
         return Row()(safe(text) or "The way to the host is lost; firstlight keeps trying.")
     if scene.status.recording_error:
         return Row()(safe(scene.status.recording_error), "error")
     return Row()(safe(view.headline), "muted" if view.state in ("loading", "unknown") else "text")
+
+
+def _width_of(pieces: Sequence[Piece]) -> int:
+    return sum(_width(piece.row) + _GAP for piece in pieces)
 
 
 def _width(row: Row) -> int:

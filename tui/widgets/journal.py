@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.content import Content
 from textual.events import Click
@@ -20,10 +20,11 @@ from textual.message import Message
 from textual.strip import Strip
 
 from probes.readings import JournalLine
-from tui.keys import bindings
+from tui.keyed import keys_of
+from tui.keys import bindings, first_key
 from tui.lines import Filter, LineStore, Search
 from tui.signs import LEVELS
-from tui.text import clip, pad, safe, uncoloured
+from tui.text import clip, crop, pad, safe, uncoloured
 from tui.units import Zone
 from tui.widgets.rows import Drawn, Row
 from watch.heads import Head, parse_head
@@ -50,6 +51,7 @@ class Journal(Drawn, can_focus=True):
 
     pane: ClassVar[str] = "journal"
     label: ClassVar[str] = "Journal"
+    tab: ClassVar[str] = "Journal"
 
     class Opened(Message):
         """The operator wants to see this line whole."""
@@ -87,6 +89,7 @@ class Journal(Drawn, can_focus=True):
         fresh = self.store.add(lines, offsets)
         if len(self.store.names) != known:
             self._measure()
+            self.refresh_bindings()
         self._find_more()
         self._grown(before, fresh)
 
@@ -115,7 +118,7 @@ class Journal(Drawn, can_focus=True):
     # -- drawing
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.inner.width
         row = y + self.scroll_offset.y
         if row >= len(self.store.shown):
             return Strip.blank(width, self.rich_style)
@@ -144,7 +147,7 @@ class Journal(Drawn, can_focus=True):
         row(pad(level.word, 5) + " " if wide else level.sign + " ", level.style)
         style = level.style if loudness >= WARNING else "text"
         used = 1 + (12 if wide else 8) + 1 + names + 1 + (6 if wide else 2)
-        return self._message(row, take_apart(line.text).message, width - used - 1, style)
+        return self._message(row, take_apart(line.text).message, width - used, style)
 
     def _message(self, row: Row, message: str, room: int, style: str) -> Row:
         """The part of a message that is in the window; ``‹`` and ``›`` where there is more of it."""
@@ -164,21 +167,20 @@ class Journal(Drawn, can_focus=True):
             at = last
         row(message[at:end], style)
         more = end < len(message)
-        fits = cell_len("".join(safe(text) for text, _ in row)) <= self.size.width - 1
+        fits = cell_len("".join(safe(text) for text, _ in row)) <= self.inner.width
         if more or not fits:
             return self._marked(row)
         return row
 
     def _marked(self, row: Row) -> Row:
         """Cut to the width, with the mark of more in the last cell."""
-        width = self.size.width - 1
+        width = self.inner.width - 1
         cut = Row(base=row.base)
         for text, style in row:
             text = safe(text)
             room = width - cell_len(cut.text)
             if cell_len(text) > room:
-                text = clip(text, room + 1).removesuffix("…")
-                cut(text + " " * (room - cell_len(text)), style)
+                cut(crop(text, room), style)
                 break
             cut(text, style)
         return cut("›", "accent")
@@ -230,10 +232,8 @@ class Journal(Drawn, can_focus=True):
         return words if search.done else f"{words}, {search.share * 100:.0f} % searched"
 
     def _follow_key(self) -> str:
-        for key, bound in self._bindings:
-            if bound.action == "follow":
-                return self.app.get_key_display(bound.with_key(key))
-        return "G"
+        name = "journal.follow"
+        return self.app.get_key_display(Binding(first_key(name, keys_of(self.app, name)), ""))
 
     # -- moving
 

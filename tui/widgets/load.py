@@ -22,6 +22,7 @@ _TIME: Final = 8
 class Load(Pane):
     pane = "load"
     label = "Load"
+    tab = "Load"
 
     def heading(self, scene: Scene) -> tuple[str, str]:
         view = scene.view
@@ -53,7 +54,7 @@ class Load(Pane):
             if phase.status == "pending" and not roomy:
                 pending.append(phase.name)
                 continue
-            rows.append(_phase(phase, load, view.now, width))
+            rows.append(_phase(phase, load, scene, width))
             rows.extend(_detail(phase, view.now, width))
         if pending:
             rows.extend(paragraph("  ".join(f"· {name}" for name in pending), width - 1, "faint", indent=1))
@@ -69,14 +70,17 @@ def _nothing_yet(scene: Scene) -> str:
     return "No start of this unit has been seen yet."
 
 
-def _phase(phase: PhaseView, load: LoadView, now: float, width: int) -> Row:
+def _phase(phase: PhaseView, load: LoadView, scene: Scene, width: int) -> Row:
     sign = PHASES[phase.status]
     row = Row()(f" {sign.sign} ", sign.style)
     name = pad(phase.name, _NAME)
-    row(name, {"running": "strong", "failed": "error strong", "pending": "faint"}.get(phase.status, "text"))
+    row(name, {"running": "strong", "failed": "strong error", "pending": "faint"}.get(phase.status, "text"))
     took = ""
     if phase.started is not None:
-        took = elapsed((phase.ended if phase.ended is not None else load.ended or now) - phase.started)
+        end = phase.ended if phase.ended is not None else load.ended or scene.view.now
+        took = elapsed(end - phase.started)
+        if phase.name == "ready":
+            took = scene.zone.clock(phase.started)
     row(right(took, _TIME), "strong" if phase.status == "running" else "text")
     if phase.usual is not None and width >= _NAME + _TIME + 20 and phase.status != "failed":
         usual = f"usually {between(*phase.usual)}"
@@ -122,7 +126,7 @@ def _foot(scene: Scene, load: LoadView, width: int) -> list[Row]:
     view = scene.view
     rows: list[Row] = []
     if view.stall is not None:
-        rows.extend(paragraph(f"‖ {view.stall.what}", width - 2, "warn strong", indent=1, hang=2))
+        rows.extend(paragraph(f"‖ {view.stall.what}", width - 2, "strong warn", indent=1, hang=2))
         rows.extend(paragraph(f"usual here: {view.stall.usual}", width - 2, "warn", indent=3))
     lagging = [rank for rank in load.ranks if rank.lags]
     if lagging:

@@ -63,7 +63,9 @@ class Pane(Box):
     pane: ClassVar[str] = ""
     """Its id."""
     label: ClassVar[str] = ""
-    """Its title without figures, and its tab where one pane is shown at a time."""
+    """Its title without figures."""
+    tab: ClassVar[str] = ""
+    """Its name where one pane is shown at a time."""
 
     def __init__(self) -> None:
         super().__init__(id=self.pane)

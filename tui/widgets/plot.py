@@ -92,6 +92,7 @@ def chart(
 
     plotext.clear_figure()
     plotext.theme("clear")
+    plotext.limit_size(False, False)  # else the size of the terminal it believes to be in
     plotext.plot_size(width, height)
     plotext.xlim(start, max(end, start + 1))
     plotext.ylim(0, top)
@@ -99,7 +100,7 @@ def chart(
         plotext.vline(at, _FAINT)
     if expected:
         plotext.hline(expected, _FAINT)
-    for number, points in enumerate(series):
+    for number, points in reversed(list(enumerate(series))):  # the first one on top
         if points:
             plotext.plot(
                 [at for at, _ in points],

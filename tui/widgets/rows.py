@@ -75,13 +75,22 @@ class Row(list[tuple[str, str]]):
 
 
 def bar(ratio: float, width: int) -> Row:
-    """A bar of ``width`` cells, filled in eighths of a cell; what is left is drawn as ``░``, so that it reads without
-    colour."""
-    ratio = min(1.0, max(0.0, ratio)) if ratio == ratio else 0.0
-    eighths = round(ratio * width * 8)
-    full, rest = divmod(eighths, 8)
+    """A thick bar of ``width`` cells, filled in eighths of a cell; what is left is drawn as ``░``, so that it reads
+    without colour."""
+    full, rest = divmod(round(_share(ratio) * width * 8), 8)
     filled = "█" * full + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")
     return Row()(filled, "bar")("░" * (width - len(filled)), "bar-rest")
+
+
+def line_bar(ratio: float, width: int, style: str = "bar") -> Row:
+    """A thin bar, for many below each other: filled in halves of a cell, what is left is a thinner line."""
+    full, rest = divmod(round(_share(ratio) * width * 2), 2)
+    filled = "━" * full + ("╸" if rest else "")
+    return Row()(filled, style)("─" * (width - len(filled)), "bar-rest")
+
+
+def _share(ratio: float) -> float:
+    return min(1.0, max(0.0, ratio)) if ratio == ratio else 0.0
 
 
 def paragraph(text: str, width: int, style: str = "text", *, indent: int = 0, hang: int = 0) -> list[Row]:

@@ -10,7 +10,7 @@ from tui.scene import METRICS_INTERVAL, Scene
 from tui.text import right
 from tui.units import about, number, percent
 from tui.widgets.pane import Pane
-from tui.widgets.rows import Row, bar, beside, paragraph
+from tui.widgets.rows import Row, beside, line_bar, paragraph
 from watch.view import ServingView
 
 _LEFT: Final = 62
@@ -20,6 +20,7 @@ _COLUMN: Final = 10
 class Serving(Pane):
     pane = "serving"
     label = "Serving"
+    tab = "Serving"
 
     def heading(self, scene: Scene) -> tuple[str, str]:
         serving = scene.view.serving
@@ -43,11 +44,37 @@ class Serving(Pane):
         if serving.error:
             return paragraph(serving.error, size.width - 2, "warn", indent=1)
         stale = bool(scene.age(serving.at, METRICS_INTERVAL))
+        if size.height < 5 and size.width < _LEFT + 40:
+            return _brief(serving, "muted" if stale else "text")
         left = _figures(serving, min(size.width, _LEFT), "muted" if stale else "text")
         table = _latencies(serving, "muted" if stale else "text")
         if size.width >= _LEFT + 40:
             return beside(left, table, _LEFT)
         return [*left, Row(), *table] if size.height >= len(left) + len(table) + 1 else [*left, *table]
+
+
+def _brief(serving: ServingView, plain: str) -> list[Row]:
+    """The same in three rows: requests and tokens, latencies, cache and drafts."""
+    requests, tokens, cache, *more = _figures(serving, 72, plain)
+    first = Row(requests)
+    first("   ", "").extend(tokens[1:])
+    second = Row()(" latency   ", "muted")
+    for name, values in (("TTFT", serving.ttft), ("ITL", serving.itl)):
+        second(f"{name} ", "muted")(_triple(values), "strong" if plain == "text" else plain)("   ", "")
+    second("p50 p90 p99", "muted")
+    third = Row(cache)
+    if more:
+        third("   drafts ", "muted").extend(more[0][1:])
+    return [first, second, third]
+
+
+def _triple(values: tuple[float, float, float] | None) -> str:
+    """``124 341 812 ms`` where all have one unit."""
+    if values is None:
+        return "–"
+    words = [about(value) for value in values]
+    units = {word.split(" ", 1)[1] for word in words}
+    return " ".join([word.split(" ")[0] for word in words]) + f" {units.pop()}" if len(units) == 1 else " ".join(words)
 
 
 def _figures(serving: ServingView, width: int, plain: str) -> list[Row]:
@@ -62,7 +89,7 @@ def _figures(serving: ServingView, width: int, plain: str) -> list[Row]:
     ]
     cache = Row()(" KV cache  ", "muted")
     if serving.kv_cache is not None:
-        cache.extend(bar(serving.kv_cache, 16))
+        cache.extend(line_bar(serving.kv_cache, 16, "bar" if plain == "text" else "faint"))
         cache(f" {percent(serving.kv_cache)}", strong)
     else:
         cache("–", plain)

@@ -13,7 +13,7 @@ from tui.units import percent, rate, size_of
 from tui.units import size as in_bytes
 from tui.widgets.pane import Pane
 from tui.widgets.plot import braille
-from tui.widgets.rows import Row, bar, beside, paragraph
+from tui.widgets.rows import Row, beside, line_bar, paragraph
 from watch.view import IoView
 
 _TEXT: Final = 76
@@ -23,6 +23,7 @@ _TEXT: Final = 76
 class Storage(Pane):
     pane = "storage"
     label = "Storage and CPU"
+    tab = "Storage"
 
     def heading(self, scene: Scene) -> tuple[str, str]:
         io = scene.view.io
@@ -68,7 +69,7 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
             length = width - cell_len(read.text) - cell_len(words) - 3
             read(words, plain)
             if length >= 8:
-                read("  ", "").extend(bar(ratio, min(30, length)))
+                read("  ", "").extend(line_bar(ratio, min(30, length), "faint" if stale else "bar"))
         else:
             read(f"   {in_bytes(io.read_since_start)} since the start", plain)
     rows.append(read)

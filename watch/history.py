@@ -2,34 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import hashlib
+import math
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
+import msgspec
+import platformdirs
 from msgspec import Struct
 
-from watch.pieces import EarlierLoad, PhaseSeen
+from watch.load_key import Key, load_key
+from watch.pieces import EarlierLoad, PhaseSeen, Point
 from watch.words import State
+
+__all__ = ["Benchmark", "History", "HistoryError", "Key", "LoadRecord", "Revision", "load_key"]
+
+T = TypeVar("T")
+
+_POINTS_KEPT = 12
+_BUSY_SECONDS = 5.0
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE loads (
+            id INTEGER PRIMARY KEY,
+            target TEXT NOT NULL, unit TEXT NOT NULL, model TEXT NOT NULL, arguments TEXT NOT NULL,
+            invocation TEXT NOT NULL,
+            started REAL NOT NULL, first_line REAL NOT NULL, ended REAL NOT NULL,
+            outcome TEXT NOT NULL,
+            phases TEXT NOT NULL,
+            compile_cache_warm INTEGER,
+            versions TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            cause TEXT NOT NULL,
+            UNIQUE (target, unit, invocation)
+        )""",
+        "CREATE INDEX loads_by_key ON loads (target, unit, model, arguments, started)",
+        """CREATE TABLE revisions (
+            id INTEGER PRIMARY KEY,
+            target TEXT NOT NULL, unit TEXT NOT NULL,
+            digest TEXT NOT NULL, text TEXT NOT NULL,
+            first_seen REAL NOT NULL, last_seen REAL NOT NULL,
+            UNIQUE (target, unit, digest)
+        )""",
+        """CREATE TABLE benchmarks (
+            id INTEGER PRIMARY KEY,
+            target TEXT NOT NULL, unit TEXT NOT NULL,
+            at REAL NOT NULL,
+            run TEXT NOT NULL, preset TEXT NOT NULL,
+            result TEXT NOT NULL, versions TEXT NOT NULL,
+            revision INTEGER NOT NULL, invocation TEXT NOT NULL,
+            baseline INTEGER NOT NULL, note TEXT NOT NULL,
+            UNIQUE (target, unit, run)
+        )""",
+    ),
+)
+"""One tuple of statements a step; ``PRAGMA user_version`` counts the steps that a file has been through. Steps are only
+ever added."""
 
 
 class HistoryError(Exception):
     """The history cannot be used. The text is one sentence with a remedy; the product goes on without history."""
 
 
-class Key(Struct, frozen=True, kw_only=True):
-    """What makes two loads alike: the unit on its host, the model, and the arguments that change how long a load takes
-    (see ``load_key``)."""
-
-    target: str
-    unit: str
-    model: str
-    arguments: str
-    """short hash over the arguments that matter"""
-
-
 class LoadRecord(Struct, frozen=True, kw_only=True):
-    """One load as kept. ``outcome``: ready, failed, stopped, loading (we were not there when it ended).
-    ``versions``: vllm, torch, driver … where known. ``revision``: id of the unit's text, 0 if not known."""
+    """One load as kept. ``outcome``: ready (however it ended later), failed, stopped, loading (we were not there when
+    it ended). ``ended``: UTC seconds at which it was ready, failed or stopped; 0: not known. ``versions``: vllm, torch,
+    driver … where known. ``revision``: id of the unit's text, 0 if not known. ``cause``: id of the finding that ended
+    it. An empty ``invocation`` (no systemd) is replaced by the start's second."""
 
     id: int = 0
     key: Key
@@ -43,7 +89,11 @@ class LoadRecord(Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
     revision: int = 0
     cause: str = ""
-    """id or title of the finding that ended it"""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took to ready; None for a load that was not seen to get there."""
+        return self.ended - self.started if self.outcome == "ready" and self.ended > self.started else None
 
 
 class Revision(Struct, frozen=True, kw_only=True):
@@ -80,64 +130,444 @@ class Benchmark(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def load_key(target: str, unit: str, model: str, arguments: Mapping[str, object]) -> Key:
-    """The key of a load. ``arguments``: vLLM's non-default args, or those of ExecStart, names with ``-`` or ``_``."""
-    raise NotImplementedError
+def default_path() -> Path:
+    """``history.sqlite`` in the user's state folder (``~/.local/state/firstlight``)."""
+    return platformdirs.user_state_path("firstlight") / "history.sqlite"
 
 
 class History:
-    """The file. Safe with several processes at once (WAL, busy timeout). Not for use from several threads."""
+    """The file. Safe with several processes (a write waits for another's, up to five seconds) and several threads.
+
+    Every method raises HistoryError where the file cannot be read or written (locked for too long, disk full, damaged).
+    """
+
+    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
+        self._database, self.path = database, path
+        self._lock = threading.RLock()
 
     @classmethod
     def open(cls, path: Path | None = None) -> Self:
-        """Open or make the file. ``path`` None: ``history.sqlite`` in the user's state folder.
-        Raises HistoryError where it is corrupt, made by a newer firstlight, or cannot be written."""
-        raise NotImplementedError
+        """Open or make the file. ``path`` None: ``default_path()``. The folder is made for its owner alone (0700), the
+        file too (0600). Raises HistoryError where it is damaged, made by a newer firstlight, or cannot be written."""
+        path = path or default_path()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise HistoryError(
+                f"the history {path} cannot be written ({why}): make it yours, or point XDG_STATE_HOME to such a folder"
+            ) from None
+        try:
+            database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise _told(path, error) from None
+        database.row_factory = sqlite3.Row
+        try:
+            _write_ahead(database)
+            database.execute("PRAGMA synchronous = NORMAL")
+            _migrate(database, path)
+        except sqlite3.Error as error:
+            database.close()
+            raise _told(path, error) from None
+        except HistoryError:
+            database.close()
+            raise
+        return cls(database, path)
 
     def close(self) -> None:
-        raise NotImplementedError
+        with self._lock:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Loads
 
     def record_load(self, load: LoadRecord) -> int:
-        """Keep a load: made anew or brought up to date by target, unit and invocation. Returns its id."""
-        raise NotImplementedError
+        """Keep a load: made anew, or brought up to date by target, unit and invocation. Returns its id.
+
+        A load that reached ready stays ready, whatever ends it later; one that was seen from its start is not replaced
+        by what a later watcher saw of it.
+        """
+        load = _tidied(load)
+        with self._writing():
+            row = self._one(
+                "SELECT * FROM loads WHERE target = ? AND unit = ? AND invocation = ?",
+                (load.key.target, load.key.unit, load.invocation),
+            )
+            known = _load(row) if row is not None else None
+            merged = _merged(known, load) if known is not None else load
+            values = {
+                "target": merged.key.target,
+                "unit": merged.key.unit,
+                "model": merged.key.model,
+                "arguments": merged.key.arguments,
+                "invocation": merged.invocation,
+                "started": merged.started,
+                "first_line": merged.first_line,
+                "ended": merged.ended,
+                "outcome": merged.outcome,
+                "phases": _json(merged.phases),
+                "compile_cache_warm": merged.compile_cache_warm,
+                "versions": _json(merged.versions),
+                "revision": merged.revision,
+                "cause": merged.cause,
+            }
+            return self._put("loads", merged.id, values)
 
     def earlier(self, key: Key, *, before: float | None = None, limit: int = 5) -> tuple[EarlierLoad, ...]:
-        """Loads of this key that reached ready, most recent first. ``before``: only those started before then."""
-        raise NotImplementedError
+        """Loads of this key that reached ready and were seen from their first line, most recent first. ``before``: only
+        those started before then (UTC seconds)."""
+        rows = self._all(
+            "SELECT * FROM loads WHERE target = ? AND unit = ? AND model = ? AND arguments = ? AND outcome = 'ready'"
+            " AND first_line > 0 AND ended > started AND started < ? ORDER BY started DESC LIMIT ?",
+            (key.target, key.unit, key.model, key.arguments, math.inf if before is None else before, limit),
+        )
+        return tuple(
+            EarlierLoad(
+                started=load.started,
+                first_line=load.first_line,
+                ready=load.ended,
+                phases=load.phases,
+                compile_cache_warm=load.compile_cache_warm,
+            )
+            for load in map(_load, rows)
+        )
 
     def loads(self, target: str, unit: str, *, limit: int = 50) -> tuple[LoadRecord, ...]:
         """All loads of a unit, most recent first."""
-        raise NotImplementedError
+        rows = self._all(
+            "SELECT * FROM loads WHERE target = ? AND unit = ? ORDER BY started DESC, id DESC LIMIT ?",
+            (target, unit, limit),
+        )
+        return tuple(map(_load, rows))
+
+    # Revisions
 
     def keep_revision(self, target: str, unit: str, text: str, at: float) -> int:
         """Id of the revision with this text, made anew if it is not the text of an earlier one."""
-        raise NotImplementedError
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        with self._writing():
+            row = self._one(
+                "SELECT id, first_seen, last_seen FROM revisions WHERE target = ? AND unit = ? AND digest = ?",
+                (target, unit, digest),
+            )
+            values = {
+                "target": target,
+                "unit": unit,
+                "digest": digest,
+                "text": text,
+                "first_seen": min(at, row["first_seen"]) if row is not None else at,
+                "last_seen": max(at, row["last_seen"]) if row is not None else at,
+            }
+            return self._put("revisions", row["id"] if row is not None else 0, values)
 
     def revisions(self, target: str, unit: str) -> tuple[Revision, ...]:
         """Newest first, by last use."""
-        raise NotImplementedError
+        rows = self._all(
+            "SELECT * FROM revisions WHERE target = ? AND unit = ? ORDER BY last_seen DESC, id DESC", (target, unit)
+        )
+        return tuple(self._revision(row) for row in rows)
 
     def revision(self, id: int) -> Revision | None:
-        raise NotImplementedError
+        row = self._one("SELECT * FROM revisions WHERE id = ?", (id,))
+        return self._revision(row) if row is not None else None
 
     def known_good(self, target: str, unit: str, *, before_revision: int = 0) -> Revision | None:
-        """The last revision that reached ready, other than ``before_revision`` (the present one)."""
-        raise NotImplementedError
+        """The revision with which a load last reached ready, other than ``before_revision`` (the present one)."""
+        row = self._one(
+            "SELECT revision FROM loads WHERE target = ? AND unit = ? AND outcome = 'ready' AND revision NOT IN (0, ?)"
+            " ORDER BY started DESC, id DESC LIMIT 1",
+            (target, unit, before_revision),
+        )
+        return self.revision(row["revision"]) if row is not None else None
+
+    def _revision(self, row: sqlite3.Row) -> Revision:
+        loads = [
+            _load(found)
+            for found in self._all(
+                "SELECT * FROM loads WHERE revision = ? ORDER BY started DESC, id DESC", (row["id"],)
+            )
+        ]
+        seconds = (load.seconds for load in loads)
+        return Revision(
+            id=row["id"],
+            target=row["target"],
+            unit=row["unit"],
+            text=row["text"],
+            first_seen=row["first_seen"],
+            last_seen=row["last_seen"],
+            loads=len(loads),
+            known_good=any(load.outcome == "ready" for load in loads),
+            last_outcome=loads[0].outcome if loads else "",
+            load_seconds=next((value for value in seconds if value is not None), None),
+        )
+
+    # Benchmarks
 
     def record_benchmark(self, benchmark: Benchmark) -> int:
-        """Keep a result; the same ``run`` again replaces it. Returns its id."""
-        raise NotImplementedError
+        """Keep a result; the same ``run`` again replaces it (it stays the baseline if it was). Returns its id."""
+        with self._writing():
+            row = self._one(
+                "SELECT id, baseline FROM benchmarks WHERE target = ? AND unit = ? AND run = ?",
+                (benchmark.target, benchmark.unit, benchmark.run),
+            )
+            values = {
+                "target": benchmark.target,
+                "unit": benchmark.unit,
+                "at": benchmark.at,
+                "run": benchmark.run,
+                "preset": benchmark.preset,
+                "result": _json(benchmark.result),
+                "versions": _json(benchmark.versions),
+                "revision": benchmark.revision,
+                "invocation": benchmark.invocation,
+                "baseline": benchmark.baseline or (row is not None and bool(row["baseline"])),
+                "note": benchmark.note,
+            }
+            made = self._put("benchmarks", row["id"] if row is not None else 0, values)
+            if benchmark.baseline:
+                self._only_baseline(made)
+            return made
 
     def benchmarks(self, target: str = "", unit: str = "", *, limit: int = 100) -> tuple[Benchmark, ...]:
         """Most recent first; empty target or unit: any."""
-        raise NotImplementedError
+        rows = self._all(
+            "SELECT * FROM benchmarks WHERE ? IN ('', target) AND ? IN ('', unit) ORDER BY at DESC, id DESC LIMIT ?",
+            (target, unit, limit),
+        )
+        return tuple(map(_benchmark, rows))
 
     def benchmark(self, id: int) -> Benchmark | None:
-        raise NotImplementedError
+        row = self._one("SELECT * FROM benchmarks WHERE id = ?", (id,))
+        return _benchmark(row) if row is not None else None
 
     def set_baseline(self, id: int) -> None:
         """Make this the only baseline of its deployment. Raises KeyError for an unknown id."""
-        raise NotImplementedError
+        with self._writing():
+            if self._one("SELECT id FROM benchmarks WHERE id = ?", (id,)) is None:
+                raise KeyError(id)
+            self._only_baseline(id)
 
     def baseline(self, target: str, unit: str) -> Benchmark | None:
-        raise NotImplementedError
+        row = self._one("SELECT * FROM benchmarks WHERE target = ? AND unit = ? AND baseline = 1", (target, unit))
+        return _benchmark(row) if row is not None else None
+
+    def _only_baseline(self, id: int) -> None:
+        self._database.execute(
+            "UPDATE benchmarks SET baseline = (id = ?) WHERE (target, unit) IN"
+            " (SELECT target, unit FROM benchmarks WHERE id = ?)",
+            (id, id),
+        )
+
+    # The database
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction that holds the right to write from its first statement on."""
+        with self._lock:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                except BaseException:
+                    self._database.execute("ROLLBACK")
+                    raise
+                self._database.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise _told(self.path, error) from None
+
+    def _all(self, query: str, values: Sequence[object]) -> list[sqlite3.Row]:
+        return self._asked(lambda: self._database.execute(query, tuple(values)).fetchall())
+
+    def _one(self, query: str, values: Sequence[object]) -> sqlite3.Row | None:
+        found: sqlite3.Row | None = self._asked(lambda: self._database.execute(query, tuple(values)).fetchone())
+        return found
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        with self._lock:
+            try:
+                return ask()
+            except sqlite3.Error as error:
+                raise _told(self.path, error) from None
+
+    def _put(self, table: str, id: int, values: dict[str, object]) -> int:
+        """Insert, or overwrite the row with that id. ``table`` and the names are ours, the values are bound."""
+        # Text that is not quite Unicode (a lone surrogate) cannot be bound: it is kept escaped.
+        values = {
+            name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+            for name, value in values.items()
+        }
+        names = list(values)
+        if id:
+            assigned = ", ".join(f"{name} = :{name}" for name in names)
+            self._database.execute(f"UPDATE {table} SET {assigned} WHERE id = :id", {**values, "id": id})
+            return id
+        places = ", ".join(f":{name}" for name in names)
+        done = self._database.execute(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places})", values)
+        return int(done.lastrowid or 0)
+
+
+def _migrate(database: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to the present shape, one step after the other, all or nothing."""
+    newest = len(MIGRATIONS)
+    if _version(database) > newest:
+        raise HistoryError(
+            f"the history {path} was made by a newer firstlight (shape {_version(database)}, this one knows {newest}): "
+            "use that version, or move the file away"
+        )
+    if _version(database) == newest:
+        return
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        for step in MIGRATIONS[_version(database) :]:
+            for statement in step:
+                database.execute(statement)
+        database.execute(f"PRAGMA user_version = {newest}")
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _write_ahead(database: sqlite3.Connection) -> None:
+    """Readers and a writer side by side. SQLite does not wait where another process makes the same change at the same
+    moment (a new file, two watches started together): we do. Where the file system cannot do it, the mode stays."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _version(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _told(path: Path, error: sqlite3.Error) -> HistoryError:
+    """One sentence for what SQLite says."""
+    said = str(error)
+    if "locked" in said or "busy" in said:
+        return HistoryError(f"the history {path} is held by another program ({said}): close that, then try again")
+    if "full" in said:
+        return HistoryError(f"the history {path} cannot grow ({said}): make room on its file system")
+    if "readonly" in said or "read-only" in said or "unable to open" in said:
+        return HistoryError(f"the history {path} cannot be written ({said}): make it and its folder yours")
+    return HistoryError(f"the history {path} is damaged ({said}): move it away, and a new one is begun")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _read(text: str, kind: type[T], otherwise: T) -> T:
+    """JSON from the file; ``otherwise`` for what is none (a value that somebody edited)."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, TypeError):
+        return otherwise
+
+
+def _load(row: sqlite3.Row) -> LoadRecord:
+    warm = row["compile_cache_warm"]
+    return LoadRecord(
+        id=row["id"],
+        key=Key(target=row["target"], unit=row["unit"], model=row["model"], arguments=row["arguments"]),
+        invocation=row["invocation"],
+        started=row["started"],
+        first_line=row["first_line"],
+        ended=row["ended"],
+        outcome=row["outcome"],
+        phases=_read(row["phases"], tuple[PhaseSeen, ...], ()),
+        compile_cache_warm=None if warm is None else bool(warm),
+        versions=_read(row["versions"], dict[str, str], {}),
+        revision=row["revision"],
+        cause=row["cause"],
+    )
+
+
+def _benchmark(row: sqlite3.Row) -> Benchmark:
+    empty: dict[str, Any] = {}
+    return Benchmark(
+        id=row["id"],
+        target=row["target"],
+        unit=row["unit"],
+        at=row["at"],
+        run=row["run"],
+        preset=row["preset"],
+        result=_read(row["result"], dict[str, object], empty),
+        versions=_read(row["versions"], dict[str, str], {}),
+        revision=row["revision"],
+        invocation=row["invocation"],
+        baseline=bool(row["baseline"]),
+        note=row["note"],
+    )
+
+
+def _tidied(load: LoadRecord) -> LoadRecord:
+    """Times that are numbers, bars thinned to what a forecast needs, a name for a load that has none."""
+
+    def number(at: float) -> float:
+        return at if math.isfinite(at) else 0.0
+
+    started = number(load.started)
+    phases = tuple(
+        msgspec.structs.replace(
+            phase,
+            ended=phase.ended if phase.ended is not None and math.isfinite(phase.ended) else None,
+            points=_thinned(phase),
+        )
+        for phase in load.phases
+        if math.isfinite(phase.started)
+    )
+    return msgspec.structs.replace(
+        load,
+        id=0,
+        invocation=load.invocation or f"started:{started:.0f}",
+        started=started,
+        first_line=number(load.first_line),
+        ended=number(load.ended),
+        phases=phases,
+    )
+
+
+def _thinned(phase: PhaseSeen) -> tuple[Point, ...]:
+    points = [p for p in phase.points if math.isfinite(p.at + p.done + p.total + (p.elapsed or 0.0))]
+    if len(points) <= _POINTS_KEPT:
+        return tuple(points)
+    last = len(points) - 1
+    return tuple(points[round(index * last / (_POINTS_KEPT - 1))] for index in range(_POINTS_KEPT))
+
+
+def _merged(known: LoadRecord, new: LoadRecord) -> LoadRecord:
+    """What is kept of one load that was recorded before."""
+    settled = known.outcome in ("ready", "failed", "stopped")
+    outcome = known.outcome if known.outcome == "ready" or (settled and new.outcome == "loading") else new.outcome
+    whole = known.first_line > 0 and (new.first_line <= 0 or known.first_line < new.first_line - 1)
+    seen = known if (whole and settled) or (known.outcome == "ready" and new.outcome != "ready") else new
+    return msgspec.structs.replace(
+        new,
+        id=known.id,
+        key=new.key if new.key.model or not known.key.model else known.key,
+        started=min(known.started, new.started)
+        if known.started > 0 and new.started > 0
+        else known.started or new.started,
+        first_line=seen.first_line or known.first_line or new.first_line,
+        ended=known.ended if outcome == known.outcome and known.ended > 0 else new.ended,
+        outcome=outcome,
+        phases=seen.phases or known.phases or new.phases,
+        compile_cache_warm=known.compile_cache_warm if new.compile_cache_warm is None else new.compile_cache_warm,
+        versions={**known.versions, **new.versions},
+        revision=new.revision or known.revision,
+        cause="" if outcome == "ready" else new.cause or known.cause,
+    )

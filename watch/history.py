@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
-import os
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -17,6 +12,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
+from watch.database import Database, HistoryError
 from watch.load_key import Key, load_key
 from watch.pieces import EarlierLoad, PhaseSeen, Point
 from watch.words import State
@@ -26,7 +22,6 @@ __all__ = ["Benchmark", "History", "HistoryError", "Key", "LoadRecord", "Revisio
 T = TypeVar("T")
 
 _POINTS_KEPT = 12
-_BUSY_SECONDS = 5.0
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -65,10 +60,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 """One tuple of statements a step; ``PRAGMA user_version`` counts the steps that a file has been through. Steps are only
 ever added."""
-
-
-class HistoryError(Exception):
-    """The history cannot be used. The text is one sentence with a remedy; the product goes on without history."""
 
 
 class LoadRecord(Struct, frozen=True, kw_only=True):
@@ -141,45 +132,21 @@ class History:
     Every method raises HistoryError where the file cannot be read or written (locked for too long, disk full, damaged).
     """
 
-    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
-        self._database, self.path = database, path
-        self._lock = threading.RLock()
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
 
     @classmethod
     def open(cls, path: Path | None = None) -> Self:
-        """Open or make the file. ``path`` None: ``default_path()``. The folder is made for its owner alone (0700), the
-        file too (0600). Raises HistoryError where it is damaged, made by a newer firstlight, or cannot be written."""
-        path = path or default_path()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            if path.stat().st_mode & 0o077:
-                path.chmod(0o600)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise HistoryError(
-                f"the history {path} cannot be written ({why}): make it yours, or point XDG_STATE_HOME to such a folder"
-            ) from None
-        try:
-            database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise _told(path, error) from None
-        database.row_factory = sqlite3.Row
-        try:
-            _write_ahead(database)
-            database.execute("PRAGMA synchronous = NORMAL")
-            _migrate(database, path)
-        except sqlite3.Error as error:
-            database.close()
-            raise _told(path, error) from None
-        except HistoryError:
-            database.close()
-            raise
-        return cls(database, path)
+        """Open or make the file. ``path`` None: ``default_path()``. Raises HistoryError where it is damaged, made by a
+        newer firstlight, or cannot be written."""
+        return cls(Database(path or default_path(), MIGRATIONS))
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -196,8 +163,8 @@ class History:
         by what a later watcher saw of it.
         """
         load = _tidied(load)
-        with self._writing():
-            row = self._one(
+        with self._database.writing():
+            row = self._database.one(
                 "SELECT * FROM loads WHERE target = ? AND unit = ? AND invocation = ?",
                 (load.key.target, load.key.unit, load.invocation),
             )
@@ -219,12 +186,12 @@ class History:
                 "revision": merged.revision,
                 "cause": merged.cause,
             }
-            return self._put("loads", merged.id, values)
+            return self._database.put("loads", merged.id, values)
 
     def earlier(self, key: Key, *, before: float | None = None, limit: int = 5) -> tuple[EarlierLoad, ...]:
         """Loads of this key that reached ready and were seen from their first line, most recent first. ``before``: only
         those started before then (UTC seconds)."""
-        rows = self._all(
+        rows = self._database.all(
             "SELECT * FROM loads WHERE target = ? AND unit = ? AND model = ? AND arguments = ? AND outcome = 'ready'"
             " AND first_line > 0 AND ended > started AND started < ? ORDER BY started DESC LIMIT ?",
             (key.target, key.unit, key.model, key.arguments, math.inf if before is None else before, limit),
@@ -242,7 +209,7 @@ class History:
 
     def loads(self, target: str, unit: str, *, limit: int = 50) -> tuple[LoadRecord, ...]:
         """All loads of a unit, most recent first."""
-        rows = self._all(
+        rows = self._database.all(
             "SELECT * FROM loads WHERE target = ? AND unit = ? ORDER BY started DESC, id DESC LIMIT ?",
             (target, unit, limit),
         )
@@ -253,8 +220,8 @@ class History:
     def keep_revision(self, target: str, unit: str, text: str, at: float) -> int:
         """Id of the revision with this text, made anew if it is not the text of an earlier one."""
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        with self._writing():
-            row = self._one(
+        with self._database.writing():
+            row = self._database.one(
                 "SELECT id, first_seen, last_seen FROM revisions WHERE target = ? AND unit = ? AND digest = ?",
                 (target, unit, digest),
             )
@@ -266,22 +233,22 @@ class History:
                 "first_seen": min(at, row["first_seen"]) if row is not None else at,
                 "last_seen": max(at, row["last_seen"]) if row is not None else at,
             }
-            return self._put("revisions", row["id"] if row is not None else 0, values)
+            return self._database.put("revisions", row["id"] if row is not None else 0, values)
 
     def revisions(self, target: str, unit: str) -> tuple[Revision, ...]:
         """Newest first, by last use."""
-        rows = self._all(
+        rows = self._database.all(
             "SELECT * FROM revisions WHERE target = ? AND unit = ? ORDER BY last_seen DESC, id DESC", (target, unit)
         )
         return tuple(self._revision(row) for row in rows)
 
     def revision(self, id: int) -> Revision | None:
-        row = self._one("SELECT * FROM revisions WHERE id = ?", (id,))
+        row = self._database.one("SELECT * FROM revisions WHERE id = ?", (id,))
         return self._revision(row) if row is not None else None
 
     def known_good(self, target: str, unit: str, *, before_revision: int = 0) -> Revision | None:
         """The revision with which a load last reached ready, other than ``before_revision`` (the present one)."""
-        row = self._one(
+        row = self._database.one(
             "SELECT revision FROM loads WHERE target = ? AND unit = ? AND outcome = 'ready' AND revision NOT IN (0, ?)"
             " ORDER BY started DESC, id DESC LIMIT 1",
             (target, unit, before_revision),
@@ -291,7 +258,7 @@ class History:
     def _revision(self, row: sqlite3.Row) -> Revision:
         loads = [
             _load(found)
-            for found in self._all(
+            for found in self._database.all(
                 "SELECT * FROM loads WHERE revision = ? ORDER BY started DESC, id DESC", (row["id"],)
             )
         ]
@@ -313,8 +280,8 @@ class History:
 
     def record_benchmark(self, benchmark: Benchmark) -> int:
         """Keep a result; the same ``run`` again replaces it (it stays the baseline if it was). Returns its id."""
-        with self._writing():
-            row = self._one(
+        with self._database.writing():
+            row = self._database.one(
                 "SELECT id, baseline FROM benchmarks WHERE target = ? AND unit = ? AND run = ?",
                 (benchmark.target, benchmark.unit, benchmark.run),
             )
@@ -331,139 +298,42 @@ class History:
                 "baseline": benchmark.baseline or (row is not None and bool(row["baseline"])),
                 "note": benchmark.note,
             }
-            made = self._put("benchmarks", row["id"] if row is not None else 0, values)
+            made = self._database.put("benchmarks", row["id"] if row is not None else 0, values)
             if benchmark.baseline:
                 self._only_baseline(made)
             return made
 
     def benchmarks(self, target: str = "", unit: str = "", *, limit: int = 100) -> tuple[Benchmark, ...]:
         """Most recent first; empty target or unit: any."""
-        rows = self._all(
+        rows = self._database.all(
             "SELECT * FROM benchmarks WHERE ? IN ('', target) AND ? IN ('', unit) ORDER BY at DESC, id DESC LIMIT ?",
             (target, unit, limit),
         )
         return tuple(map(_benchmark, rows))
 
     def benchmark(self, id: int) -> Benchmark | None:
-        row = self._one("SELECT * FROM benchmarks WHERE id = ?", (id,))
+        row = self._database.one("SELECT * FROM benchmarks WHERE id = ?", (id,))
         return _benchmark(row) if row is not None else None
 
     def set_baseline(self, id: int) -> None:
         """Make this the only baseline of its deployment. Raises KeyError for an unknown id."""
-        with self._writing():
-            if self._one("SELECT id FROM benchmarks WHERE id = ?", (id,)) is None:
+        with self._database.writing():
+            if self._database.one("SELECT id FROM benchmarks WHERE id = ?", (id,)) is None:
                 raise KeyError(id)
             self._only_baseline(id)
 
     def baseline(self, target: str, unit: str) -> Benchmark | None:
-        row = self._one("SELECT * FROM benchmarks WHERE target = ? AND unit = ? AND baseline = 1", (target, unit))
+        row = self._database.one(
+            "SELECT * FROM benchmarks WHERE target = ? AND unit = ? AND baseline = 1", (target, unit)
+        )
         return _benchmark(row) if row is not None else None
 
     def _only_baseline(self, id: int) -> None:
-        self._database.execute(
+        self._database.run(
             "UPDATE benchmarks SET baseline = (id = ?) WHERE (target, unit) IN"
             " (SELECT target, unit FROM benchmarks WHERE id = ?)",
             (id, id),
         )
-
-    # The database
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """One transaction that holds the right to write from its first statement on."""
-        with self._lock:
-            try:
-                self._database.execute("BEGIN IMMEDIATE")
-                try:
-                    yield
-                except BaseException:
-                    self._database.execute("ROLLBACK")
-                    raise
-                self._database.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise _told(self.path, error) from None
-
-    def _all(self, query: str, values: Sequence[object]) -> list[sqlite3.Row]:
-        return self._asked(lambda: self._database.execute(query, tuple(values)).fetchall())
-
-    def _one(self, query: str, values: Sequence[object]) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self._asked(lambda: self._database.execute(query, tuple(values)).fetchone())
-        return found
-
-    def _asked(self, ask: Callable[[], T]) -> T:
-        with self._lock:
-            try:
-                return ask()
-            except sqlite3.Error as error:
-                raise _told(self.path, error) from None
-
-    def _put(self, table: str, id: int, values: dict[str, object]) -> int:
-        """Insert, or overwrite the row with that id. ``table`` and the names are ours, the values are bound."""
-        # Text that is not quite Unicode (a lone surrogate) cannot be bound: it is kept escaped.
-        values = {
-            name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-            for name, value in values.items()
-        }
-        names = list(values)
-        if id:
-            assigned = ", ".join(f"{name} = :{name}" for name in names)
-            self._database.execute(f"UPDATE {table} SET {assigned} WHERE id = :id", {**values, "id": id})
-            return id
-        places = ", ".join(f":{name}" for name in names)
-        done = self._database.execute(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places})", values)
-        return int(done.lastrowid or 0)
-
-
-def _migrate(database: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to the present shape, one step after the other, all or nothing."""
-    newest = len(MIGRATIONS)
-    if _version(database) > newest:
-        raise HistoryError(
-            f"the history {path} was made by a newer firstlight (shape {_version(database)}, this one knows {newest}): "
-            "use that version, or move the file away"
-        )
-    if _version(database) == newest:
-        return
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        for step in MIGRATIONS[_version(database) :]:
-            for statement in step:
-                database.execute(statement)
-        database.execute(f"PRAGMA user_version = {newest}")
-    except BaseException:
-        database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
-
-
-def _write_ahead(database: sqlite3.Connection) -> None:
-    """Readers and a writer side by side. SQLite does not wait where another process makes the same change at the same
-    moment (a new file, two watches started together): we do. Where the file system cannot do it, the mode stays."""
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-
-
-def _version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _told(path: Path, error: sqlite3.Error) -> HistoryError:
-    """One sentence for what SQLite says."""
-    said = str(error)
-    if "locked" in said or "busy" in said:
-        return HistoryError(f"the history {path} is held by another program ({said}): close that, then try again")
-    if "full" in said:
-        return HistoryError(f"the history {path} cannot grow ({said}): make room on its file system")
-    if "readonly" in said or "read-only" in said or "unable to open" in said:
-        return HistoryError(f"the history {path} cannot be written ({said}): make it and its folder yours")
-    return HistoryError(f"the history {path} is damaged ({said}): move it away, and a new one is begun")
 
 
 def _json(value: object) -> str:

@@ -234,7 +234,7 @@ def test_a_folder_that_cannot_be_made_gives_one_sentence(tmp_path: Path) -> None
 
 
 def test_a_held_file_gives_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watch.history._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("watch.database.BUSY_SECONDS", 0.05)
     path = tmp_path / "history.sqlite"
     with History.open(path) as history:
         holder = sqlite3.connect(path, isolation_level=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from datetime import tzinfo
 from typing import ClassVar, Final
@@ -51,8 +52,8 @@ class Firstlight(App[int], inherit_bindings=False):
         alerts: Alerts | None = None,
         keys: Mapping[str, str] | None = None,
     ) -> None:
-        self._wanted_theme = theme
-        super().__init__()
+        # Textual chooses its filter before our theme is known: native colours, or NO_COLOR would be shades of grey.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.source = source
         self.store = LineStore(source.line)
         self.zone = Zone(zone)

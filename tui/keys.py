@@ -43,6 +43,7 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True):
     label: str = ""
     command: str = ""
     rank: int = 50
+    first: bool = False
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +72,15 @@ def first_key(name: str, chosen: str = "") -> str:
 def bindings(where: str) -> list[Binding]:
     """The bindings of one place, for the ``BINDINGS`` of its widget."""
     return [
-        Binding(key.keys, key.action, key.label or key.help, show=bool(key.label), id=key.id, tooltip=key.help)
+        Binding(
+            key.keys,
+            key.action,
+            key.label or key.help,
+            show=bool(key.label),
+            id=key.id,
+            tooltip=key.help,
+            priority=key.first,
+        )
         for key in table()
         if key.where == where
     ]

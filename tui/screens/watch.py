@@ -185,7 +185,7 @@ class WatchScreen(Screen[None]):
         self._current = name
         self._arrange()
         pane = self._panes[name]
-        pane.focus()
+        self.set_focus(pane, scroll_visible=False)
         if isinstance(pane, Pane):
             pane.redraw()
         if self.shape == "single" or self._zoomed:
@@ -220,6 +220,8 @@ class WatchScreen(Screen[None]):
             self.action_pane("journal")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "search":
+            return not isinstance(self.focused, SearchLine)
         if action == "zoom":
             return self.shape != "single"
         if action == "find":
@@ -237,7 +239,7 @@ class WatchScreen(Screen[None]):
         self.query_one(Footer).display = False
         line.display = True
         line.value = self.journal.search.wanted if self.journal.search is not None else ""
-        line.focus()
+        self.set_focus(line, scroll_visible=False)  # at once: what is typed next belongs to it
 
     def action_find(self, way: int) -> None:
         self.journal.step(way)

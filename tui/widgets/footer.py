@@ -39,15 +39,16 @@ class Footer(Rows):
             self.fill([self._row(self.inner.width)])
 
     def _row(self, width: int) -> Row:
-        row = Row()(" ", "")
+        row = Row()
         self._spans = []
         for key, binding in self._offered():
             shown = self.app.get_key_display(binding)
-            start = cell_len(row.text)
+            gap = "   " if row else " "
+            start = cell_len(row.text) + len(gap)
             end = start + cell_len(shown) + 1 + cell_len(binding.description)
             if end + 1 > width:
                 continue
-            row(shown, "key")(" ", "")(binding.description, "muted")("   ", "")
+            row(gap, "")(shown, "key")(" ", "")(binding.description, "muted")
             self._spans.append((start, end, key))
         return row
 

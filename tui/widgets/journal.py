@@ -256,8 +256,8 @@ class Journal(Drawn, can_focus=True):
             return
         count = len(self.store.shown)
         top, height = self.scroll_offset.y, max(1, self.size.height)
-        if top >= self.max_scroll_y and new_value > old_value:
-            self._follow()
+        if top >= self.max_scroll_y and (self.following or new_value > old_value):
+            self._follow()  # still at the end: the pane grew; or back there with the wheel
         else:
             self.following = False
             self._cursor = min(max(self._cursor, top), top + height - 1, max(0, count - 1))

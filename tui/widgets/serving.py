@@ -55,7 +55,7 @@ class Serving(Pane):
 
 def _brief(serving: ServingView, plain: str) -> list[Row]:
     """The same in three rows: requests and tokens, latencies, cache and drafts."""
-    requests, tokens, cache, *more = _figures(serving, 72, plain)
+    requests, tokens, cache, *_ = _figures(serving, 72, plain)
     first = Row(requests)
     first("   ", "").extend(tokens[1:])
     second = Row()(" latency   ", "muted")
@@ -63,8 +63,8 @@ def _brief(serving: ServingView, plain: str) -> list[Row]:
         second(f"{name} ", "muted")(_triple(values), "strong" if plain == "text" else plain)("   ", "")
     second("p50 p90 p99", "muted")
     third = Row(cache)
-    if more:
-        third("   drafts ", "muted").extend(more[0][1:])
+    if serving.acceptance_length is not None:
+        third("   ", "")(number(serving.acceptance_length, 2), plain)(" tok a step", "muted")
     return [first, second, third]
 
 

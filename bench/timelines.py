@@ -44,7 +44,9 @@ class Timeline(Struct, frozen=True):
     model: str | None = None
     weights_gib: float | None = None
     gpus: str | None = None
+    params_b: float | None = None
     tp: int | None = None
+    pp: int | None = None
     flags: list[str] = []
     compiled: bool | None = None
     compile_cache_warm: bool | None = None
@@ -141,7 +143,9 @@ def load_at(timeline: Timeline, now: float, *, earlier: tuple[EarlierLoad, ...] 
         gpu=timeline.gpus or "",
         phases=seen,
         weights_bytes=timeline.weights_gib * GIB if timeline.weights_gib and not blind else None,
+        params_b=timeline.params_b,
         tp=timeline.tp,
+        pp=timeline.pp,
         eager=timeline.eager,
         compiled=False if timeline.engine == "sglang" else None,
         compile_cache_warm=timeline.compile_cache_warm if over else None,

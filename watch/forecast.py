@@ -49,6 +49,8 @@ _POINTS = 192
 _WEEK = 7 * 86400.0
 _LONGEST = math.log(_WEEK)
 _GIB = float(1 << 30)
+_GIB_PER_BILLION = 1.1
+"""Between 16 bits a weight (1.9) and 4 (0.6)."""
 
 
 class LoadSoFar(Struct, frozen=True, kw_only=True):
@@ -56,10 +58,11 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
 
     ``started``: UTC seconds of the start attempt (systemd's), or of the first line where that is not known.
     ``first_line``: of the first line that the server itself printed; None before it. ``now``: UTC seconds.
-    ``phases``: in order of their first mark, the running one last (``ended`` None). ``bytes_read``: read from storage
-    by this load until now; ``read_rate``: bytes a second lately. ``gpu``: name of the device. ``draft``: a draft
-    model's weights are loaded too (MTP, EAGLE, a draft model; not n-gram). ``earlier``: loads of the same key, most
-    recent first.
+    ``phases``: in order of their first mark, the running one last (``ended`` None). ``params_b``: billions of
+    parameters, by the model's name, for where ``weights_bytes`` is not known. ``bytes_read``: read from storage by this
+    load until now; ``read_rate``: bytes a second lately. ``gpu``: name of the device. ``draft``: a draft model's
+    weights are loaded too (MTP, EAGLE, a draft model; not n-gram). ``earlier``: loads of the same key, most recent
+    first.
     """
 
     started: float
@@ -70,9 +73,13 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
     gpu: str = ""
     phases: tuple[PhaseSeen, ...] = ()
     weights_bytes: float | None = None
+    params_b: float | None = None
     bytes_read: float | None = None
     read_rate: float | None = None
     tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    network: bool | None = None
     eager: bool | None = None
     compiled: bool | None = None
     compile_cache_warm: bool | None = None
@@ -345,8 +352,11 @@ def features(load: LoadSoFar) -> dict[str, float]:
     out: dict[str, float] = {}
     if load.weights_bytes is not None and load.weights_bytes > 0:
         out["log_gib"] = math.log(max(0.1, load.weights_bytes / _GIB))
-    if load.tp is not None and load.tp > 0:
-        out["log2_ranks"] = math.log2(load.tp)
+    elif load.params_b is not None and 0 < load.params_b < 1e5:
+        out["log_gib"] = math.log(max(0.1, _GIB_PER_BILLION * load.params_b))
+    ranks = (load.tp or 1) * (load.pp or 1)
+    if (load.tp or load.pp) and ranks > 0:
+        out["log2_ranks"] = math.log2(ranks)
     if load.engine:
         out["sglang"] = float(load.engine.lower() == "sglang")
     if load.gpu:

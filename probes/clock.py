@@ -34,6 +34,9 @@ class SystemClock:
 
 SYSTEM = SystemClock()
 
+LEAST = 0.1
+"""Real seconds that a ``sleep`` in a story takes at least: told fast, it is sampled more coarsely, not more often."""
+
 
 class StoryClock:
     """A time that starts at ``start`` and runs at ``speed`` seconds a real second; speed and pause may change.
@@ -65,7 +68,10 @@ class StoryClock:
         return now
 
     async def sleep(self, seconds: float) -> None:
+        """Return once ``now()`` is that much later, and never before ``LEAST``."""
+        began = time.monotonic()
         await self.sleep_until(self.now() + seconds)
+        await asyncio.sleep(max(began + LEAST - time.monotonic(), 0.0))
 
     async def sleep_until(self, at: float) -> None:
         """Return once ``now()`` is ``at`` or later, also when the speed changes or the time is moved meanwhile."""

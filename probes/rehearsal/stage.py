@@ -1,0 +1,36 @@
+"""The story at its present moment."""
+
+from __future__ import annotations
+
+import asyncio
+
+from probes.clock import StoryClock
+from probes.rehearsal.story import Story
+
+
+class Stage:
+    """``begin``: the story's ``systemctl start`` in UTC seconds on ``clock``."""
+
+    def __init__(self, story: Story, begin: float, clock: StoryClock) -> None:
+        self.story = story
+        self.begin = begin
+        self.clock = clock
+
+    def now(self) -> float:
+        """UTC seconds."""
+        return self.clock.now()
+
+    def at(self) -> float:
+        """Seconds since ``systemctl start``; the story stands still at its end."""
+        return min(self.now() - self.begin, self.story.length)
+
+    async def until(self, at: float) -> None:
+        await self.clock.sleep_until(self.begin + at)
+
+    async def for_ever(self) -> None:
+        await asyncio.Event().wait()
+
+    @property
+    def open(self) -> bool:
+        """Whether the server answers HTTP."""
+        return self.at() >= self.story.opened

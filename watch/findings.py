@@ -2,17 +2,34 @@
 
 One fact is one finding, however many ranks print it. The cause of a failure is the first exception in time that is
 not a consequence; consequences point to it. No clock and no I/O: everything comes with the readings.
+
+An exception in a log need not be a failure: much is caught further up, logged, and done without. What is found in a
+traceback is therefore *sure* only where Python printed it at the end of a process, or under a heading that says that
+something failed; else it counts once the load has failed, and is history once it is ready.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from probes.readings import JournalLine, Reading
-from watch.catalogue import Catalogue
+from watch.catalogue import Catalogue, Row, shipped
+from watch.entry import Entry, merged, shape
 from watch.heads import Head
+from watch.judge import Judge, Observation
+from watch.texts import fill
+from watch.tracebacks import Block, Step, Tracebacks
 from watch.view import FindingView, GpuView, StallView
-from watch.words import Phase, State
+from watch.words import Phase, Severity, State, rank
+
+HOST = 0
+"""The number of the load of what concerns the host, whatever the load."""
+_QUOTING = ("Received request ", "Generated response ", "Added request ", "Dumping input data ", "Dumping scheduler ")
+"""Lines that repeat what a client sent: their words are not the server's."""
+_SAID_WITHIN = 200
+"""How far into an INFO line a failure may stand to be meant, not quoted."""
+_SERVERS = ("", "APIServer", "ApiServer", "MainProcess")
+_HOST_SPEAKERS = frozenset(("kernel", "gpu", "ssh", "command", "journald", "other", "bench"))
 
 
 class Findings:
@@ -21,17 +38,37 @@ class Findings:
     ``load`` is the number of the load a reading belongs to (1, 2, …; 0 before any), ``phase`` where that load stands.
     """
 
-    def __init__(self, catalogue: Catalogue | None = None, *, unit: str = "") -> None: ...
+    def __init__(self, catalogue: Catalogue | None = None, *, unit: str = "") -> None:
+        self.catalogue = shipped() if catalogue is None else catalogue
+        self._unit = unit
+        self._entries: dict[tuple[int, str, str], Entry] = {}
+        self._by_load: dict[int, list[Entry]] = {}
+        self._facts: dict[int, dict[str, list[str]]] = {}
+        self._failed: set[int] = set()
+        self._ready_at: dict[int, int] = {}
+        self._traces = Tracebacks()
+        self._block_entries: dict[int, list[Entry]] = {}
+        self._last_entries: list[Entry] = []
+        self._headings: dict[int, int] = {}
+        self._waiting: list[Entry] = []
+        self._bars: dict[int, str] = {}
+        self._pids: dict[int, set[int]] = {}
+        self._seen = 0
+        self._order = 0
+        self._load = 0
+        self._judge = Judge()
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """What the combined matcher must look for; ``rows`` given to ``see`` are indices into this."""
-        raise NotImplementedError
+        return self.catalogue.patterns
 
     @property
     def hungry(self) -> bool:
         """While true, ``see`` wants every line, also those without any match: a traceback is open, say."""
-        raise NotImplementedError
+        return self._traces.open or bool(self._waiting)
+
+    # -------------------------------------------------------------------------------------------------------- lines
 
     def see(
         self, line: JournalLine, head: Head, rows: Sequence[int], *, load: int, phase: Phase, ready: bool = False
@@ -39,23 +76,555 @@ class Findings:
         """Take in a line in which ``rows`` of ``patterns`` occur. Call it for every line with a match, for every
         line that is a bar or a mark, for every line with ``truncated`` or a ``line_break`` of ``line-max``, and for
         all lines while ``hungry``. ``ready``: this load has been ready. True: a finding changed."""
-        raise NotImplementedError
+        self._seen += 1
+        self._begin(load, ready)
+        message = head.message
+        if head.level and message.startswith(_QUOTING):
+            return False
+        ref = line.ref or line.cursor
+        changed = self._next(line, ref)
+        if line.truncated or line.line_break == "line-max":
+            changed = self._cut(line, ref, load, phase) or changed
+        pids = self._pids.setdefault(load, set())
+        if len(pids) < 4096:
+            pids.add(line.pid)
+        step = self._traces.take(line, head)
+        if not rows and step is None:
+            return changed
+        found = self._found(message, rows, load, ref)
+        speakers = _speakers(line)
+        block = step.block if step is not None else None
+        requested = ready and self._of_a_request(head, block)
+        chosen: list[tuple[Row, dict[str, str]]] = []
+        for row, start, groups in found:
+            if not self._applies(row, speakers, load, phase, ready, line.at, block):
+                continue
+            serious = row.severity in ("error", "fatal")
+            if serious and head.level in ("INFO", "DEBUG") and start > _SAID_WITHIN:
+                continue
+            if serious and requested and row.when != "ready" and not row.consequence:
+                continue
+            chosen.append((row, groups))
+        chosen = _without_refined(chosen)
+        entries = [self._add(row, groups, line, ref, head, speakers, load, phase, step) for row, groups in chosen]
+        if step is not None:
+            entries += self._step(step, entries, line, ref, head, speakers, load, phase, requested)
+        return bool(entries) or changed
+
+    def _begin(self, load: int, ready: bool) -> None:
+        if load != self._load:
+            self._load = load
+            self._traces.close()
+            self._block_entries.clear()
+            for number in [number for number in self._pids if number < load]:
+                del self._pids[number]
+        if ready and load not in self._ready_at:
+            self._ready_at[load] = self._order
+            for entry in self._by_load.get(load, ()):
+                entry.settled = True
+
+    def _next(self, line: JournalLine, ref: str) -> bool:
+        """The first line of the unit after a gap belongs to the finding of the gap."""
+        if not self._waiting or line.source != "unit":
+            return False
+        for entry in self._waiting:
+            entry.show(ref, line.text)
+        self._waiting.clear()
+        return True
+
+    def _cut(self, line: JournalLine, ref: str, load: int, phase: Phase) -> bool:
+        row = self.catalogue.by_id.get("message-cut" if line.truncated else "line-split")
+        if row is None:
+            return False
+        first = line.pid and line.pid not in self._pids.get(load, ())
+        entry = self._entry(row, "", load, "process-start" if first else phase, line.at)
+        entry.sure = True
+        entry.add(line.at, ref, "" if line.truncated else line.text[:200], {})
+        return True
+
+    def _found(self, message: str, rows: Sequence[int], load: int, ref: str) -> list[tuple[Row, int, dict[str, str]]]:
+        found: dict[str, tuple[Row, int, dict[str, str]]] = {}
+        for index in rows:
+            owner = self.catalogue.owners[index]
+            if owner is None:
+                continue
+            start, groups = self.catalogue.find(index, message)
+            if isinstance(owner, Row):
+                known = found.get(owner.id)
+                if known is None:
+                    found[owner.id] = (owner, start, groups)
+                else:
+                    known[2].update({name: value for name, value in groups.items() if name not in known[2]})
+            else:
+                facts = self._facts.setdefault(load, {})
+                facts.update({name: [value] for name, value in groups.items()})
+                if "shard_done" in groups:
+                    self._bars[load] = ref
+        return list(found.values())
+
+    def _applies(
+        self,
+        row: Row,
+        speakers: frozenset[str],
+        load: int,
+        phase: Phase,
+        ready: bool,
+        at: float,
+        block: Block | None,
+    ) -> bool:
+        if row.source and speakers and not speakers.intersection(row.source):
+            return False
+        if row.phases and phase not in row.phases:
+            return False
+        if row.when and (row.when == "ready") is not ready:
+            return False
+        if row.after and not any(
+            not row.within or at - entry.last <= row.within for entry in self._present(row.after, load)
+        ):
+            return False
+        return not row.near or (block is not None and self.catalogue.near(row, block.text()))
+
+    def _add(
+        self,
+        row: Row,
+        groups: dict[str, str],
+        line: JournalLine,
+        ref: str,
+        head: Head,
+        speakers: frozenset[str],
+        load: int,
+        phase: Phase,
+        step: Step | None,
+    ) -> Entry:
+        row = self.catalogue.by_id.get(row.same_as, row) if row.same_as else row
+        joined = next(iter(self._present((row.joins,), load)), None) if row.joins else None
+        if joined is not None:
+            joined.show(ref, line.text)
+            joined.learn(groups)
+            return joined
+        entry = self._entry(row, fill(row.fold, _values(groups)) if row.fold else "", load, phase, line.at)
+        process = head.process if line.source == "unit" else ""
+        entry.add(line.at, ref, line.text, groups, process)
+        entry.spoken |= speakers or {line.source}
+        if line.unit:
+            entry.learn({"unit": line.unit})
+        if row.with_bar and load in self._bars:
+            entry.show(self._bars[load])
+        if row.next and entry not in self._waiting:
+            self._waiting.append(entry)
+        for other in self._by_load.get(load, ()):
+            if row.id in other.row.cleared_by:
+                other.cleared = True
+        entry.cleared = False
+        if row.id in ("unset-variable", "invalid-variable-name"):
+            self._in_unit(entry)
+        if step is None or step.what == "opened":
+            entry.sure = entry.sure or head.level not in ("WARNING", "INFO", "DEBUG") or not _is_exception(head.message)
+        if row.consequence and row.severity in ("fatal", "error"):
+            self._headings[head.pid or line.pid] = self._seen
+            if row.severity == "fatal" or "systemd" in speakers:
+                self._failed.add(load)
+        return entry
+
+    def _in_unit(self, entry: Entry) -> None:
+        """Which line of the unit it is, where its text is known; what the text alone made us expect has come true."""
+        for name in entry.values.get("name", ()):
+            for word in name.split(", "):
+                key, ref = self._judge.variable(word)
+                entry.learn({"key": key})
+                entry.show(ref)
+        for other in (*self._by_load.get(HOST, ()), *self._by_load.get(entry.load, ())):
+            if other.row.id == "unit-variable":
+                other.cleared = True
+
+    # --------------------------------------------------------------------------------------------------- tracebacks
+
+    def _step(
+        self,
+        step: Step,
+        entries: list[Entry],
+        line: JournalLine,
+        ref: str,
+        head: Head,
+        speakers: frozenset[str],
+        load: int,
+        phase: Phase,
+        requested: bool,
+    ) -> list[Entry]:
+        """What an exception adds: its own finding where no row knows it, where it was raised, whether it is sure."""
+        block = step.block
+        if step.what == "detail" and block is not None:
+            for entry in self._block_entries.get(block.chain, ()):
+                if entry in self._last_entries:
+                    entry.detail(step.text)
+            return []
+        if step.what not in ("raised", "lone"):
+            return []
+        made: list[Entry] = []
+        serious = [entry for entry in entries if entry.row.severity in ("error", "fatal") or entry.row.benign]
+        if not serious:
+            name = "request-exception" if requested else "bench-exception" if "bench" in speakers else "exception"
+            if step.what == "lone" and name == "exception" and head.level in ("INFO", "WARNING", "DEBUG"):
+                return []
+            row = self.catalogue.by_id.get(name)
+            if row is None:
+                return []
+            short = step.type.rpartition(".")[2]
+            text = f"{short}: {step.text}" if "bench" in speakers else step.text
+            fold = "" if requested else f"{short} {shape(step.text)}"
+            entry = self._entry(row, fold, load, phase, line.at)
+            process = head.process if line.source == "unit" else ""
+            entry.add(line.at, ref, line.text, {"type": short, "text": text[:200]}, process)
+            entry.spoken |= speakers or {line.source}
+            made.append(entry)
+            serious = [entry]
+        heading = self._seen - self._headings.get(head.pid or line.pid, -1000) if block is None else 0
+        for entry in serious:
+            if block is not None:
+                entry.chain = entry.chain or block.chain
+                if entry.frame is None and block.telling is not None:
+                    entry.frame = block.telling
+                    entry.learn({"where": str(block.telling)})
+                self._block_entries.setdefault(block.chain, []).append(entry)
+                failed_under = self._under_failure(block, head.pid or line.pid)
+                entry.sure = entry.sure or block.uncaught or failed_under
+            else:
+                entry.sure = entry.sure or heading < 3 or head.level in ("", "ERROR", "CRITICAL")
+        if len(self._block_entries) > 256:
+            del self._block_entries[next(iter(self._block_entries))]
+        self._last_entries = serious
+        return made
+
+    def _under_failure(self, block: Block, key: int) -> bool:
+        """The traceback stands under a line which says that something failed for good."""
+        if not block.heading:
+            return False
+        owners = self.catalogue.owners
+        return any(
+            isinstance(row := owners[index], Row) and row.consequence and row.severity == "fatal"
+            for index in self.catalogue.matcher.rows(block.heading)
+        )
+
+    def _of_a_request(self, head: Head, block: Block | None) -> bool:
+        """What the front end says once it is ready is about requests, unless Python itself ended a process."""
+        if not head.process.startswith(_SERVERS[1:]) and head.process:
+            return False
+        if block is None:
+            return True
+        return not (block.heading.startswith("Process ") or self._under_failure(block, block.key))
+
+    # ------------------------------------------------------------------------------------------------ other readings
 
     def judge(self, reading: Reading, *, load: int, phase: Phase, state: State = "unknown") -> bool:
         """Take in any other reading. True: a finding changed."""
-        raise NotImplementedError
+        changed = False
+        for seen in self._judge.look(reading, phase=phase, state=state, present=self._names(load)):
+            changed = self._observe(seen, load, phase, reading.at) or changed
+        return changed
+
+    def _names(self, load: int) -> frozenset[str]:
+        return frozenset(entry.row.id for entry in self._relevant(load))
+
+    def _observe(self, seen: Observation, load: int, phase: Phase, at: float) -> bool:
+        number = HOST if seen.host else load
+        if seen.over:
+            changed = False
+            for entry in [*self._by_load.get(HOST, ()), *self._by_load.get(load, ())]:
+                if (entry.row.id in seen.over or entry.spoken <= seen.over) and not entry.cleared:
+                    entry.cleared = changed = True
+            return changed
+        if seen.adds_to:
+            for entry in self._present((seen.adds_to,), load):
+                before = (entry.refs, {name: tuple(values) for name, values in entry.values.items()})
+                entry.show(seen.ref, seen.text)
+                entry.learn(seen.values)
+                return before != (entry.refs, {name: tuple(values) for name, values in entry.values.items()})
+            return False
+        if seen.row:
+            row = self.catalogue.by_id.get(seen.row)
+            if row is None:
+                return False
+            entry = self._entry(row, fill(row.fold, _values(seen.values)) if row.fold else "", number, phase, at)
+            return self._noted(entry, seen, at)
+        return self._texts(seen, number, load, phase, at)
+
+    def _texts(self, seen: Observation, number: int, load: int, phase: Phase, at: float) -> bool:
+        """A text from the link, nvidia-smi or a command: what the catalogue knows of it."""
+        found = self._found(seen.text, self.catalogue.matcher.rows(seen.text), load, "")
+        speakers = frozenset((seen.speaker,))
+        chosen = _without_refined(
+            [(row, groups) for row, _, groups in found if self._applies(row, speakers, load, phase, False, at, None)]
+        )
+        for row, groups in chosen:
+            row = self.catalogue.by_id.get(row.same_as, row) if row.same_as else row
+            entry = self._entry(row, fill(row.fold, _values(groups)) if row.fold else "", number, phase, at)
+            self._noted(entry, seen, at, groups)
+        return bool(chosen)
+
+    def _noted(self, entry: Entry, seen: Observation, at: float, groups: Mapping[str, str] = {}) -> bool:
+        known = seen.ref != "" and seen.ref in entry.refs
+        fresh = not entry.count or entry.cleared or bool(seen.ref and not known)
+        entry.sure = True
+        entry.cleared = False
+        entry.spoken.add(seen.speaker or "judged")
+        if seen.again or not entry.count or (seen.ref and not known):
+            entry.add(at, seen.ref, seen.text, {**groups, **seen.values})
+        else:
+            entry.last = max(entry.last, at)
+            for name, value in seen.values.items():  # figures move on: the newest counts
+                entry.values[name] = [value]
+        if entry.row.next and entry not in self._waiting:
+            self._waiting.append(entry)
+        return fresh
+
+    # -------------------------------------------------------------------------------------------------------- pictures
 
     def views(
-        self, load: int, *, stall: StallView | None = None, phase: Phase = "n/a", gpu: GpuView | None = None
+        self,
+        load: int,
+        *,
+        stall: StallView | None = None,
+        phase: Phase = "n/a",
+        gpu: GpuView | None = None,
+        earlier: bool = False,
     ) -> tuple[FindingView, ...]:
         """What is known about this load and the host, most severe first; earlier loads' findings that are the same
-        are counted in. With ``stall``, its own finding is among them (with what the GPUs say about the reason)."""
-        raise NotImplementedError
+        are counted in. With ``stall``, its own finding is among them (with what the GPUs say about the reason).
+        ``earlier``: also what only concerns earlier loads."""
+        cause = self._cause(load)
+        views: list[tuple[int, FindingView]] = []
+        relevant = list(self._relevant(load))
+        if stall is not None:
+            seen = self._judge.stall(stall, phase, gpu)
+            row = self.catalogue.by_id.get(seen.row)
+            if row is not None:
+                entry = Entry((load, row.id, ""), row, load, self._order, phase, stall.since, stall.since, sure=True)
+                entry.add(stall.since, seen.ref, seen.text, seen.values)
+                for ref in seen.refs:
+                    entry.show(ref)
+                relevant.append(entry)
+        own = {(entry.row.id, entry.key[2]) for entry in relevant}
+        for entry in relevant:
+            view = self._view(entry, cause, load)
+            same = [
+                other
+                for number, entries in self._by_load.items()
+                if number not in (load, HOST)
+                for other in entries
+                if (other.row.id, other.key[2]) == (entry.row.id, entry.key[2])
+            ]
+            if same and entry.load == load:
+                view = merged([*(self._view(other, None, other.load) for other in same), view])
+            views.append((entry.order, view))
+        if earlier:
+            for number, entries in self._by_load.items():
+                if number in (load, HOST):
+                    continue
+                before = self._cause(number)
+                views.extend(
+                    (entry.order, self._view(entry, before, number))
+                    for entry in entries
+                    if (entry.row.id, entry.key[2]) not in own
+                )
+        top = cause.row.id if cause is not None else ""
+        views.sort(
+            key=lambda item: (
+                item[1].load not in (load, HOST),
+                -rank(item[1].severity),
+                item[1].id != top,
+                bool(item[1].consequence_of),
+                item[1].benign,
+                item[0],
+            )
+        )
+        return tuple(view for _, view in views)
 
     def cause(self, load: int) -> FindingView | None:
         """Why this load cannot go on: its first fatal finding that is not a consequence. None: nothing says so."""
-        raise NotImplementedError
+        entry = self._cause(load)
+        return None if entry is None else self._view(entry, entry, load)
 
     def fatal(self, load: int) -> bool:
         """Whether something was seen after which this load cannot become ready any more."""
-        raise NotImplementedError
+        return load in self._failed_for_good() or any(
+            entry.row.severity == "fatal"
+            and entry.sure
+            and not (entry.settled or entry.cleared or entry.row.benign)
+            and not entry.spoken <= _HOST_SPEAKERS
+            for entry in self._by_load.get(load, ())
+        )
+
+    def _failed_for_good(self) -> set[int]:
+        return {
+            load
+            for load in self._failed
+            if any(
+                entry.row.consequence and entry.row.severity == "fatal" and not entry.settled
+                for entry in self._by_load.get(load, ())
+            )
+        }
+
+    def fact(self, load: int, name: str) -> str:
+        """The last value of a fact of this load; empty while it is not known."""
+        values = self._facts.get(load, {}).get(name)
+        return values[-1] if values else ""
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _entry(self, row: Row, fold: str, load: int, phase: Phase, at: float) -> Entry:
+        key = (load, row.id, fold)
+        entry = self._entries.get(key)
+        if entry is None:
+            self._order += 1
+            entry = Entry(key, row, load, self._order, row.phase or phase, at, at)
+            self._entries[key] = entry
+            self._by_load.setdefault(load, []).append(entry)
+        elif entry.settled and load in self._ready_at and not row.benign:
+            entry.settled = False  # it came back after ready
+            entry.sure = False
+            self._order += 1
+            entry.order = self._order
+        return entry
+
+    def _relevant(self, load: int) -> Iterator[Entry]:
+        yield from self._by_load.get(load, ())
+        if load != HOST:
+            yield from self._by_load.get(HOST, ())
+
+    def _present(self, names: Iterable[str], load: int) -> Iterator[Entry]:
+        """Findings with these ids in this load, on the host, or left over from the load before."""
+        wanted = set(names)
+        for number in dict.fromkeys((load, HOST, load - 1)):
+            for entry in self._by_load.get(number, ()):
+                if entry.row.id in wanted and not entry.cleared:
+                    if number == load - 1 and number != HOST and entry.row.kind not in ("leftover", "gpu"):
+                        continue
+                    yield entry
+
+    def _cause(self, load: int) -> Entry | None:
+        entries = sorted(self._relevant(load), key=lambda entry: entry.order)
+        counting = [entry for entry in entries if not (entry.settled or entry.cleared or entry.row.benign)]
+        own = [entry for entry in counting if not entry.row.consequence]
+        failed = load in self._failed
+        candidates = [entry for entry in own if entry.row.severity == "fatal" and entry.sure]
+        if not candidates and failed:
+            candidates = [entry for entry in own if entry.row.severity == "fatal"]
+        if candidates:
+            return self._origin(self._best_of_chain(candidates), load)
+        if not failed:
+            return None
+        told = [entry for entry in counting if entry.row.consequence]
+        for entry in told:
+            origin = self._origin(entry, load)
+            if origin is not entry:
+                return origin
+        alone = [entry for entry in told if entry.row.alone is not None]
+        return min(alone, key=lambda e: (e.row.alone.rank if e.row.alone else 0, e.order), default=None)
+
+    def _best_of_chain(self, candidates: list[Entry]) -> Entry:
+        """Of the exceptions of one traceback ("During handling of …") a known one says more than an unknown one."""
+        first = candidates[0]
+        if first.row.id == "exception" and first.chain:
+            for entry in candidates[1:]:
+                if entry.chain == first.chain and entry.row.id != "exception":
+                    return entry
+        return first
+
+    def _origin(self, entry: Entry, load: int) -> Entry:
+        for _ in range(4):
+            before = next((other for other in self._present(entry.row.because, load) if other is not entry), None)
+            if before is None:
+                break
+            entry = before
+        return entry
+
+    def _view(self, entry: Entry, cause: Entry | None, load: int) -> FindingView:
+        row = entry.row
+        alone = row.alone if row.consequence and cause is entry else None
+        texts = alone if alone is not None else row
+        values = {"unit": [self._unit] if self._unit else [], **self._facts.get(entry.load, {}), **entry.values}
+        if cause is entry:
+            for other in self._by_load.get(load, ()):
+                if entry.row.id in other.row.because:
+                    values = {**other.values, **values}
+        if "_detail" in entry.values:
+            values["detail"] = [" ".join(entry.values["_detail"])[:400]]
+        evidence = list(entry.texts)
+        if entry.frame is not None:
+            frame = entry.frame
+            evidence.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
+        evidence += ["  " + text for text in entry.values.get("_detail", ())][:4]
+        kind = entry.values.get("_kind", [row.kind])[-1]
+        return FindingView(
+            id=row.id,
+            kind=kind,
+            layer=row.layer,
+            severity=self._severity(entry, cause, load),
+            title=fill(texts.title, values),
+            evidence=tuple(evidence),
+            lines=entry.refs,
+            cause=fill(texts.cause, values),
+            advice=fill(texts.remedy, values),
+            count=entry.count,
+            ranks=tuple(entry.ranks),
+            first=entry.first,
+            last=entry.last,
+            load=entry.load,
+            consequence_of=self._follows(entry, cause),
+            phase=entry.phase,
+            benign=row.benign,
+        )
+
+    def _follows(self, entry: Entry, cause: Entry | None) -> str:
+        if cause is None or cause is entry or entry.row.id == cause.row.id:
+            return ""
+        if entry.row.consequence or cause.row.id in entry.row.because:
+            return cause.row.id
+        later = entry.row.severity == "fatal" and not entry.row.benign and entry.order > cause.order
+        return cause.row.id if later and entry.load == cause.load else ""
+
+    def _severity(self, entry: Entry, cause: Entry | None, load: int) -> Severity:
+        row = entry.row
+        if row.benign or entry.cleared or (entry.load != HOST and entry.load != load):
+            return "info" if row.benign or entry.cleared else row.severity
+        if cause is entry:
+            worst = [row.severity]
+            worst += [e.row.severity for e in self._by_load.get(load, ()) if row.id in e.row.because and e.sure]
+            return max(worst, key=rank)
+        if entry.settled and (
+            row.severity == "fatal" or row.until == "ready" or (not entry.sure and row.id == "exception")
+        ):
+            return "info"
+        if row.severity == "fatal" and not entry.sure and load not in self._failed:
+            return "warning"
+        return row.severity
+
+
+def _speakers(line: JournalLine) -> frozenset[str]:
+    """Who speaks in a line, as rows name speakers; empty where a raw log does not say."""
+    if line.ident == "vllm-bench":
+        return frozenset(("bench",))
+    if line.source == "systemd" and line.ident == "systemd" and line.pid > 1:
+        return frozenset(("systemd", "user-manager"))
+    if line.source == "unit" and not (line.pid or line.ident or line.cursor or line.unit):
+        return frozenset()
+    return frozenset((line.source,))
+
+
+def _values(groups: Mapping[str, str]) -> dict[str, list[str]]:
+    return {name: [value] for name, value in groups.items()}
+
+
+def _is_exception(message: str) -> bool:
+    name = message.partition(":")[0]
+    return " " not in name and name.endswith(("Error", "Exception"))
+
+
+def _without_refined(chosen: list[tuple[Row, dict[str, str]]]) -> list[tuple[Row, dict[str, str]]]:
+    """Without the rows that another one of the same line takes the place of."""
+    if len(chosen) < 2:
+        return chosen
+    replaced = {name for row, _ in chosen for name in row.refines}
+    left = [item for item in chosen if item[0].id not in replaced]
+    strong = [item for item in left if not item[0].weak]
+    return strong or left

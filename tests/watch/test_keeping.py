@@ -1,0 +1,93 @@
+"""What a watch leaves in the history, and what it gets from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watch.history import History, HistoryError
+from watch.keeping import Keeper, Recall, load_record
+from watch.load import Load
+from watch.load_key import Key
+
+KEY = Key(target="gpu-1", unit="vllm.service", model="/models/kimi", arguments="0123456789ab")
+
+
+def loaded(invocation: str = "a1", *, started: float = 100.0) -> Load:
+    load = Load(1, started, invocation)
+    load.heard(started + 10)
+    load.enter("config", started + 10)
+    load.enter("weights", started + 40)
+    load.enter("api-start", started + 800)
+    load.facts["version"] = "0.25.1"
+    return load
+
+
+def ready(load: Load) -> Load:
+    load.enter("ready", load.started + 810)
+    load.ready_line = load.started + 810
+    return load
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History.open(tmp_path / "history.sqlite")
+
+
+def test_a_load_is_kept_as_it_goes_and_recalled_when_it_was_ready(history: History) -> None:
+    keeper = Keeper(history)
+    load = loaded()
+    keeper.keep(load, KEY, unit_text="ExecStart=vllm serve")
+    (kept,) = history.loads("gpu-1", "vllm.service")
+    assert (kept.outcome, kept.versions) == ("loading", {"vllm": "0.25.1"})
+    assert Recall(history).earlier(KEY) == ()
+    keeper.keep(ready(load), KEY, unit_text="ExecStart=vllm serve")
+    (earlier,) = Recall(history).earlier(KEY)
+    assert (earlier.started, earlier.first_line, earlier.ready) == (100.0, 110.0, 910.0)
+    assert [phase.name for phase in earlier.phases] == ["config", "weights", "api-start"]
+    good = history.known_good("gpu-1", "vllm.service")
+    assert good is not None
+    assert good.text == "ExecStart=vllm serve"
+
+
+def test_the_same_is_not_written_twice(history: History) -> None:
+    keeper = Keeper(history)
+    load = ready(loaded())
+    keeper.keep(load, KEY)
+    history.close()
+    keeper.keep(load, KEY)
+    assert not keeper.reason
+    keeper.keep(loaded("b2"), KEY)
+    assert "history" in keeper.reason
+
+
+def test_outcomes() -> None:
+    failed, stopped, late = loaded(), loaded(), ready(loaded())
+    failed.fail(300.0)
+    stopped.stop(400.0)
+    late.attached_late = True
+    assert (load_record(failed, KEY, versions={}).outcome, load_record(failed, KEY, versions={}).ended) == (
+        "failed",
+        300.0,
+    )
+    assert load_record(stopped, KEY, versions={}).outcome == "stopped"
+    assert load_record(late, KEY, versions={}).first_line == 0.0
+
+
+def test_a_history_that_fails_is_said_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "history.sqlite").write_bytes(b"no database at all " * 100)
+    with pytest.raises(HistoryError) as caught:
+        History.open(tmp_path / "history.sqlite")
+    recall, keeper = Recall(None, str(caught.value)), Keeper(None, str(caught.value))
+    assert recall.earlier(KEY) == ()
+    keeper.keep(loaded(), KEY)
+    assert "damaged" in recall.reason
+    assert "damaged" in keeper.reason
+
+
+def test_a_file_that_is_closed_under_it_gives_a_reason(history: History) -> None:
+    recall = Recall(history)
+    history.close()
+    assert recall.earlier(KEY) == ()
+    assert "history" in recall.reason

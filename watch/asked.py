@@ -197,6 +197,10 @@ class Asked:
                 values.setdefault(name, value)
         self.unit_values, self.unit_ref = values, ref
 
+    def unit_argv(self, argv: Iterable[str], ref: str = "") -> None:
+        """The same from ``systemctl show``, which has lost the quotes: only while the text is not known."""
+        self.unit_values, self.unit_ref = from_argv(argv), ref
+
     def new_load(self) -> None:
         self.args = self.config = None
         self.args_ref = self.config_ref = ""

@@ -6,8 +6,11 @@ are read for minutes, then it jumps to the size of the KV cache. GPU memory is t
 
 from __future__ import annotations
 
+from collections import deque
+
 from probes.readings import GpuDevice, GpuProcesses, GpuReading
 from watch.load import ORDER
+from watch.memory import holders, judge_memory
 from watch.view import GpuView
 from watch.words import Phase
 
@@ -53,6 +56,8 @@ class Gpus:
         self._level: dict[int, float] = {}
         self._base: float | None = None
         """MiB used by the average GPU when the load began"""
+        self._sums: deque[tuple[float, float]] = deque(maxlen=64)
+        """(at, MiB in use over all GPUs) of the last samples"""
 
     def new_load(self) -> None:
         """History and steps are of one load; the figures go on."""
@@ -81,6 +86,9 @@ class Gpus:
                     self.moved_at = reading.at
         if first or self._base is None:
             self._base = self._mean()
+        used = [device.used_mib for device in self._devices() if device.used_mib is not None]
+        if used and (not self._sums or reading.at - self._sums[-1][0] >= 0.2):
+            self._sums.append((reading.at, sum(used)))
 
     def apply_processes(self, reading: GpuProcesses) -> None:
         if self.processes is None or reading.at >= self.processes.at:
@@ -105,8 +113,11 @@ class Gpus:
         values = [device.used_mib for device in self._devices() if device.used_mib is not None]
         return sum(values) / len(values) if values else None
 
-    def view(self, phase: Phase, *, ended: bool, expected_mib: float | None) -> GpuView | None:
-        """``phase`` of the load; ``ended``: its processes are gone; ``expected_mib``: weights on each GPU."""
+    def view(
+        self, now: float, phase: Phase, *, alive: bool, unit: str, started: float, expected_mib: float | None
+    ) -> GpuView | None:
+        """``phase`` of the load; ``alive``: it goes on or serves; ``started``: when it began; ``expected_mib``: weights
+        on each GPU."""
         if self.last is None:
             return None
         return GpuView(
@@ -118,31 +129,31 @@ class Gpus:
                 tuple(self._history[device.index].points) if device.index in self._history else ()
                 for device in self.last.devices
             ),
-            step=self._step(phase, ended, expected_mib),
+            step=self._step(now, phase, alive, unit, started, expected_mib),
             expected_mib=expected_mib,
         )
 
-    def _step(self, phase: Phase, ended: bool, expected_mib: float | None) -> str:
+    def _step(
+        self, now: float, phase: Phase, alive: bool, unit: str, started: float, expected_mib: float | None
+    ) -> str:
         used = self._mean()
         if used is None:
             return ""
+        if not alive or ORDER[phase] < ORDER["dist-init"]:
+            listed = self.processes.processes if self.processes is not None else ()
+            found = holders(listed, unit, started if alive else 0.0)
+            return judge_memory(now, self._devices(), found, tuple(self._sums)).text
         taken = used - (self._base or 0.0)
         gib = f"{used / 1024:.1f} GiB a GPU"
-        if ended or ORDER[phase] < ORDER["dist-init"]:
-            held = self.used_most() or 0.0
-            if held < 2 * STEP_MIB:
-                return "free" if ended else "free, before the weights"
-            return f"{held / 1024:.1f} GiB are held on the fullest GPU" + ("" if ended else " before the load began")
-        if ORDER[phase] < ORDER["weights"]:
-            return f"CUDA contexts only, {gib}"
+        if phase == "dist-init":
+            return f"CUDA contexts only: {gib}"
         if phase in ("weights", "draft-weights"):
             if taken < STEP_MIB:
-                return "weights not allocated yet"
-            of = f" of about {expected_mib / 1024:.1f} GiB expected" if expected_mib else ""
-            return f"weights allocated in one step, {gib}{of}; flat while shards are read"
+                return f"weights not allocated yet: {gib}"
+            of = f" of about {expected_mib / 1024:.1f} expected" if expected_mib else ""
+            return f"weights allocated in one step: {gib}{of}; flat while shards are read"
         if ORDER[phase] < ORDER["kv-cache"]:
-            return f"weights in place, {gib}; rises and falls while memory is profiled"
-        weights = expected_mib or 0.0
-        if weights and taken < weights + STEP_MIB:
-            return f"weights in place, {gib}; the jump to the KV cache is to come"
-        return f"weights and KV cache allocated, {gib}"
+            return f"weights in place: {gib}; rises and falls while memory is profiled"
+        if expected_mib and taken < expected_mib + STEP_MIB:
+            return f"weights in place: {gib}; the jump to the KV cache is to come"
+        return f"weights and KV cache allocated: {gib}"

@@ -42,6 +42,11 @@ def plain(text: str) -> str:
     return text
 
 
+def sglang_style(text: str) -> bool:
+    """Whether a line (without escapes) has the time in brackets that SGLang begins its lines with."""
+    return _SGLANG.match(text) is not None
+
+
 def parse_head(text: str) -> Head:
     """Take a line apart. Any text at all is accepted; what is not recognised is message."""
     text = plain(text)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 
 from probes.readings import IoReading
+from watch.bound import is_network, judge_bound
 from watch.gpu import History
 from watch.view import IoView
 from watch.words import Phase
 
 WINDOW = 10.0
 """Seconds over which rates are taken."""
-_NETWORK = ("nfs", "cifs", "smb", "fuse", "lustre", "ceph", "gluster", "9p", "beegfs", "gpfs", "weka", "virtiofs")
+KEEP = 64
+"""Readings kept for that."""
 
 
 class Io:
@@ -25,10 +27,12 @@ class Io:
         self.network: bool | None = None
         self._recent: deque[IoReading] = deque()
         self._base = 0
+        self._ceiling = 0.0
         self._history = History()
 
     def new_load(self) -> None:
         self._base = self.last.read_bytes or 0 if self.last is not None else 0
+        self._ceiling = 0.0
         self._history.clear()
         self._recent.clear()
         self.first_at = self.moved_at = None
@@ -41,7 +45,7 @@ class Io:
         if reading.model_bytes:
             self.model_bytes = reading.model_bytes
         if reading.model_mount:
-            self.network = reading.model_mount.lower().startswith(_NETWORK)
+            self.network = is_network(reading.model_mount)
         if self.first_at is None:
             self.first_at = reading.at
         if reading.read_bytes is None and reading.cpu_seconds is None:
@@ -52,10 +56,11 @@ class Io:
         elif last is not None and (reading.read_bytes or 0) > (last.read_bytes or 0):
             self.moved_at = reading.at
         self._recent.append(reading)
-        while len(self._recent) > 2 and reading.at - self._recent[1].at >= WINDOW:
+        while len(self._recent) > 2 and (reading.at - self._recent[1].at >= WINDOW or len(self._recent) > KEEP):
             self._recent.popleft()
         rate = self.read_rate()
         if rate is not None:
+            self._ceiling = max(self._ceiling, rate)
             self._history.add(reading.at, rate)
 
     def read_rate(self) -> float | None:
@@ -90,7 +95,8 @@ class Io:
         seconds = new.at - old.at
         return (old, new, seconds) if seconds > 0 else (None, None, 0.0)
 
-    def view(self, phase: Phase) -> IoView | None:
+    def view(self, phase: Phase, gpu: float | None) -> IoView | None:
+        """``gpu``: mean utilisation of the GPUs in percent."""
         if self.last is None:
             return None
         return IoView(
@@ -98,18 +104,6 @@ class Io:
             read_rate=self.read_rate(),
             read_since_start=self.read_since_start(),
             cpu_rate=self.cpu_rate(),
-            bound=self._bound(phase),
+            bound=judge_bound(tuple(self._recent), phase, ceiling=self._ceiling, gpu=gpu).text,
             history=tuple(self._history.points),
         )
-
-    def _bound(self, phase: Phase) -> str:
-        if phase not in ("weights", "draft-weights"):
-            return ""
-        rate, cores = self.read_rate(), self.cpu_rate()
-        if rate is None and cores is None:
-            return ""
-        if rate is not None and rate > 10e6:
-            return "the network mount" if self.network else "storage"
-        if cores is not None and cores >= 0.8:
-            return "one thread's CPU" if cores < 1.5 else f"CPU ({cores:.1f} cores)"
-        return "nothing is read and little is computed: copying to the GPU, or waiting"

@@ -68,18 +68,44 @@ class Load:
         self.healthy_at: float | None = None
         self.stop_at: float | None = None
         self.failed_at: float | None = None
+        self.failed_by: Speaker = ""
         self.restarts = 0
         self.result = ""
         """systemd's word for how it ended: success, exit-code, signal, oom-kill, timeout …"""
         self.exit = ""
         """as systemd says it: "exited, status=1/FAILURE" """
+        self.told = False
+        """its end was seen in its own lines or systemd's, so nothing printed after it moves it on; a status reading may
+        have come before the lines that explain it"""
+        self.telling_line = ""
         self._ended_by: dict[Phase, set[Speaker]] = {}
+
+    @property
+    def over(self) -> bool:
+        """It has ended, or cannot become ready any more."""
+        return self.ended is not None or self.failed_at is not None or self.stop_at is not None
+
+    @property
+    def waiting(self) -> bool:
+        """Nothing of it was seen yet."""
+        return self.phase == "n/a" and self.first_line is None
+
+    def begin(self, at: float) -> None:
+        """Its beginning was seen."""
+        self.begun = True
+        self.started = min(self.started, at)
+
+    def replaced(self, at: float) -> None:
+        """Another load took its place."""
+        if self.failed_at is None and self.stop_at is None and self.ready_line is None:
+            self.stop_at = at
+        self.end(at)
 
     # ------------------------------------------------------------------------------------------------ lines and marks
 
     def heard(self, at: float) -> None:
         """A line of this load's own processes."""
-        if self.first_line is None:
+        if self.first_line is None and self.phase != "pre-start":
             self.first_line = at
         if self.last_line is None or at > self.last_line:
             self.last_line = at
@@ -102,8 +128,8 @@ class Load:
         if phase == "stopping":
             return self._stopping(at, mark)
         if phase in ("ready", "serving"):
-            return self._up(at, phase)
-        if self.failed_at is not None or self.stop_at is not None:
+            return self.up(at, phase)
+        if self._past_end(at) and not self._explains(at, mark, speaker):
             return bar is not None and phase == self.phase and self._bar(at, mark, bar, speaker)
         changed = self._move(at, phase, mark, fields, bar)
         if mark.event == "end":
@@ -114,6 +140,16 @@ class Load:
             if bar is not None and mark.unit:
                 changed = self._bar(at, mark, bar, speaker) or changed
         return changed
+
+    def _past_end(self, at: float) -> bool:
+        over = self.over_at
+        return over is not None and (self.told or at > over)
+
+    def _explains(self, at: float, mark: Mark, speaker: Speaker) -> bool:
+        """A line of the traceback that follows the first word of the failure, from the process that failed."""
+        if not mark.frame or self.stop_at is not None or self.failed_at is None:
+            return False
+        return speaker == self.failed_by and at - self.failed_at < 10.0
 
     def note(self) -> str:
         """What goes on now where nothing is printed, as the last mark tells it."""
@@ -268,15 +304,17 @@ class Load:
 
     # ------------------------------------------------------------------------------------------------ ready and endings
 
-    def _up(self, at: float, phase: Phase) -> bool:
-        if self.stop_at is not None or self.ended is not None:
+    def up(self, at: float, phase: Phase) -> bool:
+        """It answers: ``ready`` or ``serving``."""
+        if self.stop_at is not None or (self.ended is not None and at > self.ended):
             return False
         if phase == "serving" and self.ready_line is None and self.engine == "sglang" and not self.attached_late:
             return False  # its warm-up request of its own
         if self.failed_at is not None:
             if phase == "serving":
                 return False
-            self.failed_at = None  # it became ready: what looked like the end was none
+            if self.ended is None:
+                self.failed_at = None  # it became ready: what looked like the end was none
         if self.ready_line is None:
             self.ready_line = at
             if phase == "serving":
@@ -297,7 +335,7 @@ class Load:
         """It is being ended on request."""
         if self.stop_at is not None or self.failed_at is not None:
             return False
-        self.stop_at = at
+        self.stop_at, self.told = at, True
         was_up = self.ready_line is not None
         now = self.spans.get(self.phase)
         if now is not None and now.ended is None:
@@ -307,14 +345,15 @@ class Load:
             self.phase = "stopping"
         return True
 
-    def fail(self, at: float) -> bool:
-        """It cannot become ready any more. Its phase stays the one it was in."""
-        if self.failed_at is not None or self.stop_at is not None:
+    def fail(self, at: float, *, speaker: Speaker = "", told: bool = True) -> bool:
+        """It cannot become ready any more. Its phase stays the one it was in. ``speaker``: who said so first;
+        ``told``: lines said so."""
+        if self.stop_at is not None:
             return False
-        self.failed_at = at
-        now = self.spans.get(self.phase)
-        if now is not None and now.ended is None:
-            now.ended = max(at, now.started)
+        self.told = self.told or told
+        if self.failed_at is not None:
+            return False
+        self.failed_at, self.failed_by = at, speaker
         return True
 
     def end(self, at: float) -> bool:
@@ -322,10 +361,12 @@ class Load:
         if self.ended is not None:
             return False
         self.ended = at
-        for span in self.spans.values():
-            if span.ended is None:
-                span.ended = max(at, span.started)
         return True
+
+    @property
+    def over_at(self) -> float | None:
+        """When it was over: failed, stopped or gone, whichever came first."""
+        return min((at for at in (self.failed_at, self.stop_at, self.ended) if at is not None), default=None)
 
     def state(self, *, probed: bool) -> State:
         """``probed``: /health is being asked, so the ready line alone is not enough."""

@@ -41,6 +41,7 @@ class Mark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     again: Phase | Literal[""] = ""
     unless: tuple[str, ...] = ()
     banner: bool = False
+    frame: bool = False
     reads: Literal["", "args", "config"] = ""
 
 

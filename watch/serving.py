@@ -82,6 +82,10 @@ class Serving:
         while len(self._pages) > 2 and page.at - self._pages[1].at >= WINDOW:
             self._pages.popleft()
 
+    def up(self) -> bool:
+        """Whether the last page was a page."""
+        return bool(self._pages) and not self.error
+
     def busy(self) -> bool:
         """Whether requests run or tokens have been made."""
         if not self._pages:

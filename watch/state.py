@@ -3,10 +3,46 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
+from typing import Protocol
 
-from probes.readings import JournalLine, Reading
-from watch.view import View
+from probes.readings import (
+    CommandReading,
+    GpuProcesses,
+    GpuReading,
+    HealthReading,
+    IoReading,
+    JournalLine,
+    LinkReading,
+    MetricsReading,
+    ProbeReading,
+    Reading,
+    UnitFile,
+    UnitReading,
+)
+from watch import picture
+from watch.asked import Asked, from_config, from_list, method
+from watch.attempts import Attempt, Attempts
+from watch.bars import parse_bar
+from watch.catalogue import Catalogue
+from watch.findings import Findings
+from watch.forecast import Forecast, LoadSoFar, forecast
+from watch.gpu import Gpus
+from watch.heads import Head, parse_head, plain, sglang_style
+from watch.history import Key, load_key
+from watch.io import Io
+from watch.load import Load
+from watch.manager import unit_event
+from watch.marks import Mark, Marks, shipped
+from watch.matching import Matcher
+from watch.pieces import EarlierLoad
+from watch.serving import Serving
+from watch.sources import Sources
+from watch.stalls import judge, quiet
+from watch.unitfile import commands, settings, stray
+from watch.view import ForecastView, LoadView, StallView, View
+from watch.words import Phase, State
 
 
 class Changes(enum.Flag):
@@ -24,9 +60,22 @@ class Changes(enum.Flag):
     SOURCES = enum.auto()
 
 
+_LATEST = 1e11
+"""UTC seconds; what claims to be later has no time that means anything."""
+
+
+class Earlier(Protocol):
+    """Where earlier loads come from: ``watch.history.History``."""
+
+    def earlier(self, key: Key, *, before: float | None = None) -> tuple[EarlierLoad, ...]: ...
+
+
 class WatchState:
-    """Understands one deployment. ``endpoint``: base URL of the server, for showing. ``catalogue``: a
-    ``watch.catalogue.Catalogue``; None takes the one that ships. ``history``: earlier loads (``watch.history``)."""
+    """Understands one deployment.
+
+    ``endpoint``: base URL of the server, for showing. ``catalogue``: None takes the one that ships. ``history``:
+    earlier loads, asked once a load, when its model and arguments are known. ``marks``: None takes those that ship.
+    """
 
     def __init__(
         self,
@@ -35,18 +84,414 @@ class WatchState:
         *,
         endpoint: str = "",
         demo: bool = False,
-        catalogue: object | None = None,
-        history: object | None = None,
-    ) -> None: ...
+        catalogue: Catalogue | None = None,
+        history: Earlier | None = None,
+        marks: Marks | None = None,
+    ) -> None:
+        self.target, self.unit, self.endpoint, self.demo = target, unit, endpoint, demo
+        self.marks = marks if marks is not None else shipped()
+        self.findings = Findings(catalogue, unit=unit)
+        self.matcher = Matcher((*self.marks.patterns, *self.findings.patterns))
+        self.attempts = Attempts(unit)
+        self.asked = Asked()
+        self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
+        self.lines = 0
+        self.heard_at: float | None = None
+        self._number = 0
+        self._history = history
+        self._earlier: dict[int, tuple[EarlierLoad, ...]] = {}
+        self._unit_reading: UnitReading | None = None
+        self._health: HealthReading | None = None
+        self._forecast: tuple[LoadSoFar, Forecast | None] | None = None
+        self._past: dict[int, tuple[tuple[float | None, ...], LoadView]] = {}
+
+    # ------------------------------------------------------------------------------------------------------ readings
 
     def apply(self, reading: Reading) -> Changes:
         """Take in one reading, of any kind, in any order. Never raises."""
-        raise NotImplementedError
+        if isinstance(reading, JournalLine):
+            return self.apply_lines((reading,))
+        if not 0.0 <= reading.at < _LATEST:
+            return Changes.NONE
+        self._heard(reading.at)
+        before = self._stamp()
+        changes = self._take(reading)
+        attempt = self.attempts.current
+        load = attempt.load if attempt is not None else None
+        if self.findings.judge(
+            reading, load=load.number if load is not None else 0, phase=self._phase(load), state=self._state(load)
+        ):
+            changes |= Changes.FINDINGS
+            changes |= self._fatal(load, reading.at)
+        if before != self._stamp():
+            changes |= Changes.LOAD
+        return changes
 
     def apply_lines(self, lines: Sequence[JournalLine]) -> Changes:
         """Take in many journal lines at once: the same result as ``apply`` on each, faster."""
-        raise NotImplementedError
+        if not lines:
+            return Changes.NONE
+        matched = self.matcher.batch([line.text for line in lines])
+        changes = Changes.JOURNAL
+        self.lines += len(lines)
+        position, following = 0, matched[0][0] if matched else -1
+        findings = self.findings
+        for index, line in enumerate(lines):
+            if index == following:
+                rows = matched[position][1]
+                position += 1
+                following = matched[position][0] if position < len(matched) else -1
+                changes |= self._line(line, rows)
+                continue
+            current, at = self.attempts.current, line.at
+            if (
+                current is None
+                or findings.hungry
+                or line.source != "unit"
+                or not 0.0 < at < _LATEST
+                or not self.attempts.ours(line)
+                or line.invocation != current.load.invocation
+                or current.load.phase == "n/a"
+                or line.truncated
+                or line.line_break == "line-max"
+            ):
+                changes |= self._line(line, ())
+                continue
+            # A line that says nothing that is known: a sign of life, no more.
+            load = current.load
+            if at > (self.heard_at or 0.0):
+                self.heard_at = at
+            load.heard(at)
+            if load.telling_at is None or at >= load.telling_at:
+                load.telling_at, load.telling_line = at, line.text
+            if line.pid:
+                ranks = current.ranks
+                ranks.heard(ranks.key(line.pid, 0, ""), at)
+        return changes
+
+    def _line(self, line: JournalLine, rows: Sequence[int]) -> Changes:
+        """One line, thoroughly."""
+        if not 0.0 <= line.at < _LATEST:
+            return Changes.NONE
+        self._heard(line.at)
+        before = self._stamp()
+        head: Head | None = None
+        attempt: Attempt | None = None
+        if line.source == "systemd" and self.attempts.ours(line):
+            event = unit_event(line)
+            attempt = self.attempts.manager(event, line) if event is not None else self.attempts.owner(line)
+        elif line.source == "unit" and self.attempts.ours(line):
+            attempt = self.attempts.owner(line)
+            self._follow()
+            head = parse_head(line.text)
+            attempt = self._own_line(attempt, line, head, rows)
+        elif line.source == "journald" and self.attempts.current is not None and "uppressed" in line.text:
+            self.attempts.current.load.gap_at = line.at
+        attempt = attempt or self.attempts.current
+        self._follow()
+        load = attempt.load if attempt is not None else None
+        changes = Changes.NONE
+        own = len(self.marks)
+        found = [row - own for row in rows if row >= own]
+        if self.findings.see(
+            line,
+            self._named(head, line, attempt),
+            found,
+            load=load.number if load is not None else 0,
+            phase=self._phase(load),
+            ready=load is not None and load.ready_line is not None,
+        ):
+            speaker = attempt.ranks.key(line.pid, head.pid, head.process) if attempt and head else ""
+            changes |= Changes.FINDINGS | self._fatal(load, line.at, speaker)
+        if before != self._stamp():
+            changes |= Changes.LOAD
+        return changes
+
+    def _own_line(self, attempt: Attempt, line: JournalLine, head: Head, rows: Sequence[int]) -> Attempt:
+        """A line of the unit's own processes: marks, ranks, signs of life."""
+        marks = self.marks
+        known = [(row, mark) for row in rows if row < len(marks) and (mark := marks.mark(row)) is not None]
+        speaker = attempt.ranks.key(line.pid, head.pid, head.process)
+        if any(mark.banner for _, mark in known):
+            attempt = self.attempts.first_words(attempt, line.at, speaker, line.invocation)
+            self._follow()
+        load, ranks = attempt.load, attempt.ranks
+        rank = ranks.heard(speaker, line.at, head.process)
+        load.heard(line.at)
+        if not any(marks.notice(row) for row in rows) and (load.telling_at is None or line.at >= load.telling_at):
+            load.telling_at, load.telling_line = line.at, line.text
+        if not known and load.phase == "n/a" and '" 200 OK' in line.text:
+            load.attached_late = True  # it answers requests, so it was ready before we came
+            load.up(line.at, "ready")
+        if known:
+            text = plain(line.text)
+            if not load.engine and len({mark.engine for _, mark in known} - {"any"}) > 1:
+                wanted = "sglang" if sglang_style(text) else "vllm"
+                known = [(row, mark) for row, mark in known if mark.engine in (wanted, "any")]
+            for row, mark in known:
+                fields = marks.fields(row, text)
+                bar = parse_bar(text) if mark.unit else None
+                if mark.reads:
+                    self._arguments(attempt, mark, text, line)
+                load.mark(line.at, mark, fields, speaker, bar)
+                if not mark.unit and not mark.weak:
+                    ranks.marked(rank, line.at, mark.id, mark.phase, fields)
+        if any(marks.death(row) for row in rows):
+            load.fail(line.at, speaker=speaker)
+        return attempt
+
+    def _arguments(self, attempt: Attempt, mark: Mark, text: str, line: JournalLine) -> None:
+        """The line lists what was asked for, or what was accepted."""
+        load, ref = attempt.load, line.ref or line.cursor
+        values = from_config(text) if mark.reads == "config" else from_list(text)
+        known = method(values)
+        if mark.reads == "config":
+            load.method = known or load.method
+            eager = values.get("enforce_eager", "")
+            load.eager = {"True": True, "False": False}.get(eager, load.eager)
+            if values.get("model"):
+                load.facts["model"] = values["model"]
+        elif known and not load.method:
+            load.method = known
+        if attempt is not self.attempts.current:
+            return
+        if mark.reads == "config":
+            self.asked.config, self.asked.config_ref = values, ref
+        else:
+            self.asked.args, self.asked.args_ref = values, ref
+
+    def _named(self, head: Head | None, line: JournalLine, attempt: Attempt | None) -> Head:
+        """The head, with the process that the pid is known by where the line itself does not name it."""
+        head = head if head is not None else parse_head(line.text)
+        if head.process or attempt is None or line.source != "unit" or not line.pid:
+            return head
+        key = attempt.ranks.key(line.pid, 0, "")
+        name = attempt.ranks.name(key)
+        pid = key if isinstance(key, int) else line.pid
+        return Head(name, pid, head.level, head.place, head.message) if name else head
+
+    def _take(self, reading: Reading) -> Changes:
+        current = self.attempts.current
+        load = current.load if current is not None else None
+        match reading:
+            case UnitReading():
+                if self._unit_reading is None or reading.at >= self._unit_reading.at:
+                    self._unit_reading = reading
+                    self.attempts.reading(reading)
+                    self._follow()
+                    if self.asked.unit_values is None and reading.exec_start:
+                        self.asked.unit_argv(reading.exec_start, reading.ref)
+                return Changes.UNIT
+            case UnitFile():
+                found = settings(reading.text)
+                lost = [text for _, text in stray(reading.text)]
+                self.asked.unit(commands(found), lost, reading.ref or reading.unit)
+                return Changes.UNIT
+            case GpuReading():
+                self.gpus.apply(reading)
+                return Changes.GPU
+            case GpuProcesses():
+                self.gpus.apply_processes(reading)
+                return Changes.GPU
+            case IoReading():
+                self.io.apply(reading)
+                return Changes.IO
+            case HealthReading():
+                self._health = reading
+                if load is not None and reading.status == 200 and not load.over and reading.at >= load.started:
+                    load.healthy_at = load.healthy_at or reading.at
+                return Changes.SERVING
+            case MetricsReading():
+                self.serving.apply(reading)
+                if load is not None and load.ready_line is not None and self.serving.busy() and not load.over:
+                    load.up(reading.at, "serving")
+                return Changes.SERVING
+            case LinkReading():
+                self.sources.link(reading)
+                return Changes.LINK
+            case ProbeReading():
+                self.sources.probe(reading)
+                if reading.state == "gap" and reading.probe == "journal" and load is not None:
+                    load.gap_at = reading.at
+                return Changes.SOURCES
+            case CommandReading():
+                return Changes.NONE
+        return Changes.NONE
+
+    # ------------------------------------------------------------------------------------------------------- the load
+
+    def _heard(self, at: float) -> None:
+        if self.heard_at is None or at > self.heard_at:
+            self.heard_at = at
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Everything of the present load that the screen shows, cheap to compare."""
+        attempt = self.attempts.current
+        if attempt is None:
+            return ()
+        load = attempt.load
+        span = load.spans.get(load.phase)
+        done = span.track.done if span is not None and span.track is not None else None
+        over = (load.ended, load.failed_at, load.stop_at, load.ready_line, load.healthy_at)
+        return (load.number, load.phase, len(load.spans), span and span.ended, done, over)
+
+    def _follow(self) -> None:
+        """A new load begins everything anew."""
+        attempt = self.attempts.current
+        if attempt is not None and attempt.load.number != self._number:
+            self._number = attempt.load.number
+            self.asked.new_load()
+            self.gpus.new_load()
+            self.io.new_load()
+            self.serving.new_load()
+
+    def _fatal(self, load: Load | None, at: float, speaker: int | str = "") -> Changes:
+        if load is not None and load.failed_at is None and not load.over and self.findings.fatal(load.number):
+            load.fail(at, speaker=speaker)
+            return Changes.LOAD
+        return Changes.NONE
+
+    def _phase(self, load: Load | None) -> Phase:
+        return load.phase if load is not None else "n/a"
+
+    def _state(self, load: Load | None) -> State:
+        health = self._health
+        if load is not None and load.phase != "n/a":
+            silent = load.first_line is None and load.healthy_at is not None and not load.over
+            return "ready" if silent else load.state(probed=health is not None and health.at >= load.started)
+        if self.findings.fatal(load.number if load is not None else 0):
+            return "failed"
+        if load is not None and load.over:
+            return load.state(probed=False)
+        if (health is not None and health.status == 200) or self.serving.up():
+            return "ready"
+        reading = self._unit_reading
+        if reading is not None and reading.active in ("inactive", "failed"):
+            return "failed" if reading.active == "failed" else "stopped"
+        return "unknown"
+
+    def _earlier_loads(self, load: Load) -> tuple[EarlierLoad, ...]:
+        arguments = self.asked.arguments()
+        model = load.facts.get("model", "") or arguments.get("model", "")
+        if self._history is None or not model:
+            return ()
+        if load.number not in self._earlier:
+            key = load_key(self.target, self.unit, model, arguments)
+            self._earlier[load.number] = self._history.earlier(key, before=load.started)
+        return self._earlier[load.number]
+
+    # ------------------------------------------------------------------------------------------------------- the view
 
     def view(self, now: float) -> View:
         """The picture at ``now`` (UTC seconds; ages and forecasts are counted from it). Changes nothing."""
-        raise NotImplementedError
+        attempt = self.attempts.current
+        load = attempt.load if attempt is not None else None
+        state, phase = self._state(load), self._phase(load)
+        earlier = self._earlier_loads(load) if load is not None else ()
+        stall: StallView | None = None
+        outlook: Forecast | None = None
+        silence = ""
+        if load is not None and state == "loading" and phase not in ("n/a", "ready"):
+            last = parse_head(load.telling_line).message
+            found = picture.signals(
+                load,
+                self.gpus,
+                self.io,
+                now,
+                heard_at=self.heard_at,
+                link_up=self.sources.up,
+                last_line=last,
+                earlier=earlier,
+            )
+            stall = judge(found)
+            state = "stalled" if stall is not None else state
+            silence = quiet(found)
+            outlook = self._outlook(load, now, earlier)
+        number = load.number if load is not None else 0
+        gpu = self.gpus.view(
+            now,
+            phase,
+            alive=load is not None and not load.over,
+            unit=self.attempts.unit,
+            started=load.started if load is not None else 0.0,
+            expected_mib=self._expected(load),
+        )
+        findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)
+        cause = self.findings.cause(number)
+        facts = load.facts if load is not None else {}
+        arguments = self.asked.arguments()
+        if phase == "n/a" and state == "ready":
+            phase = "serving" if self.serving.busy() else "ready"
+        present = picture.load_view(attempt, now, state, forecast=outlook, quiet=silence) if attempt else None
+        return View(
+            now=now,
+            target=self.target,
+            unit=self.unit or self.attempts.unit,
+            endpoint=self.endpoint,
+            model=facts.get("model", "") or arguments.get("model", ""),
+            engine={"vllm": "vLLM", "sglang": "SGLang"}.get(load.engine if load is not None else "", ""),
+            version=facts.get("version", ""),
+            state=state,
+            phase=phase,
+            severity=picture.severity(state, findings),
+            headline=picture.headline(state, load, cause, stall, self.attempts.restarts),
+            load=present,
+            loads=self._loads(present),
+            forecast=_forecast_view(outlook, now),
+            stall=stall,
+            findings=findings,
+            asked=self.asked.views(),
+            unit_reading=self._unit_reading,
+            gpu=gpu,
+            io=self.io.view(phase, self.gpus.busy()),
+            serving=self.serving.view(),
+            link=self.sources.link_view(),
+            sources=self.sources.views(),
+            last_load_seconds=earlier[0].ready - earlier[0].started if earlier else None,
+            lines=self.lines,
+            demo=self.demo,
+        )
+
+    def _outlook(self, load: Load, now: float, earlier: tuple[EarlierLoad, ...]) -> Forecast | None:
+        """The forecast for this whole second. It costs milliseconds, so the last one is kept while nothing it is made
+        from has changed; that changes no answer."""
+        second = math.floor(now) if math.isfinite(now) else now
+        so_far = picture.so_far(load, self.gpus, self.io, second, self.asked.arguments(), earlier)
+        if self._forecast is None or self._forecast[0] != so_far:
+            self._forecast = (so_far, forecast(so_far))
+        return self._forecast[1]
+
+    def _expected(self, load: Load | None) -> float | None:
+        """MiB of weights on each GPU: as loaded, else the checkpoint's size over the ranks."""
+        if load is None:
+            return None
+        facts = load.facts
+        if "weights_gib" in facts:
+            return picture.number(facts["weights_gib"]) * 1024
+        whole = picture.number(facts.get("checkpoint_gib")) * 1024
+        whole = whole or (self.io.model_bytes or 0) / 2**20
+        arguments = self.asked.arguments()
+        ranks = picture.count(arguments.get("tensor_parallel_size")) or 1
+        ranks *= picture.count(arguments.get("pipeline_parallel_size")) or 1
+        return whole / ranks if whole else None
+
+    def _loads(self, present: LoadView | None) -> tuple[LoadView, ...]:
+        out: list[LoadView] = []
+        for attempt in self.attempts.all:
+            load = attempt.load
+            if present is not None and load.number == present.number:
+                out.append(present)
+                continue
+            known, stamp = self._past.get(load.number), (load.last_line, load.over_at, load.ended)
+            if known is None or known[0] != stamp:
+                view = picture.load_view(attempt, load.ended or load.started, load.state(probed=False))
+                known = self._past[load.number] = (stamp, view)
+            out.append(known[1])
+        return tuple(out)
+
+
+def _forecast_view(outlook: Forecast | None, now: float) -> ForecastView | None:
+    if outlook is None:
+        return None
+    low = max(outlook.low, now)
+    return ForecastView(low=low, middle=max(outlook.middle, low), high=max(outlook.high, low), basis=outlook.basis)

@@ -1,0 +1,255 @@
+"""From the fold to the picture: what the screen may know about a load, in frozen values and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watch.attempts import Attempt
+from watch.forecast import Forecast, LoadSoFar
+from watch.gpu import Gpus
+from watch.io import Io
+from watch.load import NO_WEIGHTS, ORDER, Load, Span
+from watch.pieces import EarlierLoad, PhaseSeen
+from watch.stalls import Signals
+from watch.view import FindingView, LoadView, PhaseView, Progress, StallView
+from watch.words import PHASES, Phase, Severity, State, rank
+
+_GIB = float(1 << 30)
+_SILENT_START = "imports: nothing is printed for the first 10 to 30 s"
+
+
+def load_view(
+    attempt: Attempt, now: float, state: State, *, forecast: Forecast | None = None, quiet: str = ""
+) -> LoadView:
+    """``quiet``: words for a silence that is known, from ``watch.stalls``."""
+    load = attempt.load
+    span = load.spans.get(load.phase)
+    usual = {piece.name: (piece.low, piece.high) for piece in forecast.phases} if forecast is not None else {}
+    return LoadView(
+        number=load.number,
+        invocation=load.invocation,
+        started=load.started,
+        ended=load.ended if load.ended is not None else load.over_at,
+        state=state,
+        phase=load.phase,
+        phases=tuple(_phase(load, name, state, usual.get(name), quiet) for name in _listed(load, state)),
+        progress=_progress(span),
+        ranks=attempt.ranks.views(now if load.ended is None else load.ended, load.phase),
+        attached_late=load.attached_late,
+    )
+
+
+def _listed(load: Load, state: State) -> list[Phase]:
+    """The phases to show: those seen, and those to come."""
+    out: list[Phase] = []
+    coming = state in ("loading", "stalled", "unknown")
+    unwanted = {"pre-start", "serving", "stopping", "n/a"}
+    if load.eager:
+        unwanted |= {"compile", "graph-capture"}
+    if not load.method or load.method in NO_WEIGHTS:
+        unwanted.add("draft-weights")
+    for name in PHASES:
+        if name in load.spans or (coming and name not in unwanted and ORDER[name] > ORDER[load.phase]):
+            out.append(name)
+    return out
+
+
+def _phase(load: Load, name: Phase, state: State, usual: tuple[float, float] | None, quiet: str) -> PhaseView:
+    span = load.spans.get(name)
+    if span is None:
+        return PhaseView(name=name, status="pending", usual=usual)
+    present = name == load.phase
+    ended = span.ended
+    if ended is None and (load.over_at is not None or not present):
+        ended = max(span.started, load.over_at if load.over_at is not None and name != "stopping" else _last(load))
+    status = "done"
+    if present and state == "failed":
+        status = "failed"
+    elif present and span.ended is None and load.over_at is None:
+        status = "running"
+    note = ""
+    if present and load.over_at is None:
+        note = load.note() or quiet
+        if name == "process-start" and not note and load.first_line is None:
+            note = _SILENT_START
+    return PhaseView(
+        name=name,
+        status=status,
+        started=span.started,
+        ended=ended,
+        progress=_progress(span),
+        note=note,
+        usual=usual if status == "running" else None,
+    )
+
+
+def _last(load: Load) -> float:
+    return load.ended or load.last_line or load.started
+
+
+def _progress(span: Span | None) -> Progress | None:
+    return span.track.view() if span is not None and span.track is not None else None
+
+
+def seen(load: Load) -> tuple[PhaseSeen, ...]:
+    """The phases as forecast and history take them."""
+    spans = sorted(load.spans.values(), key=lambda span: (ORDER[span.name], span.started))
+    return tuple(
+        PhaseSeen(span.name, span.started, span.ended, tuple(span.track.points) if span.track is not None else ())
+        for span in spans
+    )
+
+
+def so_far(
+    load: Load, gpus: Gpus, io: Io, now: float, arguments: dict[str, str], earlier: tuple[EarlierLoad, ...]
+) -> LoadSoFar:
+    """Everything a forecast is made from."""
+    facts = load.facts
+    gib = number(facts.get("checkpoint_gib"))
+    weights = gib * _GIB if gib else float(io.model_bytes) if io.model_bytes else None
+    return LoadSoFar(
+        started=load.started,
+        now=now,
+        first_line=load.first_line,
+        engine="SGLang" if load.engine == "sglang" else "vLLM" if load.engine else "",
+        version=facts.get("version", ""),
+        gpu=next((device.name for device in gpus.last.devices), "") if gpus.last is not None else "",
+        phases=seen(load),
+        weights_bytes=weights,
+        bytes_read=io.read_since_start(),
+        read_rate=io.read_rate(),
+        tp=count(arguments.get("tensor_parallel_size")),
+        eager=load.eager,
+        compiled=True if "compiled" in facts else None,
+        compile_cache_warm=True if "cache_hit" in facts and "compiled" not in facts else None,
+        draft=load.draft or bool(load.method and load.method not in NO_WEIGHTS),
+        earlier=earlier,
+    )
+
+
+def signals(
+    load: Load,
+    gpus: Gpus,
+    io: Io,
+    now: float,
+    *,
+    heard_at: float | None,
+    link_up: bool,
+    last_line: str,
+    earlier: Sequence[EarlierLoad],
+) -> Signals:
+    """Everything a stall is judged from."""
+    span = load.spans.get(load.phase)
+    gap = load.gap_at is not None and (load.telling_at is None or load.gap_at >= load.telling_at)
+    gib = number(load.facts.get("checkpoint_gib"))
+    spent = [
+        phase.ended - phase.started
+        for entry in earlier
+        for phase in entry.phases
+        if phase.name == load.phase and phase.ended is not None
+    ]
+    return Signals(
+        now=now,
+        phase=load.phase,
+        phase_since=span.started if span is not None else load.started,
+        engine=load.engine,
+        line_at=load.last_line,
+        telling_at=load.telling_at,
+        last_line=last_line,
+        points=tuple(span.track.points) if span is not None and span.track is not None else (),
+        gpu_mib=gpus.used_most(),
+        gpu_moved_at=gpus.moved_at,
+        gpu_since=gpus.since,
+        gpu_busy=gpus.busy(),
+        read_moved_at=io.moved_at,
+        read_rate=io.read_rate(),
+        cpu_rate=io.cpu_rate(),
+        cpu_since=io.first_at,
+        heard_at=heard_at,
+        link_up=link_up,
+        gap=gap,
+        compilers=io.compilers(),
+        weights_bytes=gib * _GIB if gib else float(io.model_bytes) if io.model_bytes else None,
+        bytes_read=float(io.read_since_start() or 0) if io.last is not None else None,
+        earlier_seconds=max(spent, default=None),
+    )
+
+
+def severity(state: State, findings: Sequence[FindingView]) -> Severity:
+    """The highest that still matters: harmless notices and mere consequences do not."""
+    worst: Severity = {"failed": "fatal", "stalled": "error"}.get(state, "info")  # type: ignore[assignment]
+    for finding in findings:
+        if not finding.benign and not finding.consequence_of and rank(finding.severity) > rank(worst):
+            worst = finding.severity
+    if state in ("loading", "ready") and worst == "fatal":
+        return "error"
+    return worst
+
+
+def headline(state: State, load: Load | None, cause: FindingView | None, stall: StallView | None, restarts: int) -> str:
+    """One sentence: what it is doing, or why it ended."""
+    if load is None:
+        return {"failed": cause.title if cause is not None else "failed", "ready": "answers on /health"}.get(
+            state, "nothing is known of a load yet"
+        )
+    loop = f"; started again {restarts} times" if restarts > 1 else ""
+    match state:
+        case "failed":
+            why = cause.title if cause is not None else _ended(load)
+            return f"failed in {load.phase}: {why}{loop}" if load.phase != "n/a" else f"failed: {why}{loop}"
+        case "stopped":
+            return _stopped(load)
+        case "stalled":
+            return f"stalled in {load.phase}: {stall.what}" if stall is not None else f"stalled in {load.phase}"
+        case "ready":
+            return "serving requests" if load.phase == "serving" else "ready"
+        case "unknown":
+            return "no load is recognised in what was printed so far"
+        case _:
+            return _loading(load) + loop
+
+
+def _ended(load: Load) -> str:
+    if load.result and load.result != "success":
+        exit = f" ({load.exit})" if load.exit else ""
+        return f"systemd: {load.result}{exit}"
+    return load.exit or "the server ended by itself"
+
+
+def _stopped(load: Load) -> str:
+    span = load.spans.get(load.phase)
+    if load.ready_line is not None:
+        return "stopped on request" if load.stop_at is not None else "ended"
+    at = f" at {_count_words(span)}" if span is not None and span.track is not None else ""
+    how = "stopped on request" if load.stop_at is not None else "ended"
+    return f"{how} while loading, in {load.phase}{at}" if load.phase != "n/a" else how
+
+
+def _loading(load: Load) -> str:
+    span = load.spans.get(load.phase)
+    if load.phase == "ready":
+        return "the server says it is ready; waiting for /health to answer"
+    if span is not None and span.track is not None:
+        return f"{load.phase}: {_count_words(span)}"
+    note = load.note()
+    return f"{load.phase}: {note}" if note else load.phase
+
+
+def _count_words(span: Span) -> str:
+    track = span.track
+    if track is None:
+        return ""
+    if track.unit == "bytes":
+        return f"{track.done / _GIB:.1f} of {track.total / _GIB:.1f} GiB"
+    return f"{track.done:g} of {track.total:g} {track.unit}"
+
+
+def number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+def count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 6 else None

@@ -115,18 +115,16 @@ class ExportDecoder:
 
     def close(self) -> list[JournalLine]:
         """The end: a last record that has no blank line after it or is cut short, and whatever waits."""
+        out = self._take(b"".join(self._chunks))
         rest = b"".join(self._chunks)
-        out: list[JournalLine] = []
         if rest.strip(b"\n") and not self._skipping:
             fields: dict[str, bytes] = {}
             try:
                 self._fields(rest + (b"\n\n" if not rest.endswith(b"\n") else b"\n"), 0, fields, cut=True)
-            except _Malformed:
-                self._skip(rest)
-            if "MESSAGE" in fields:
-                self._keep(fields, out)
-            elif fields:
-                self._skip(rest)
+            except _Malformed as malformed:
+                self._skip(rest[malformed.at :])
+                rest = rest[: malformed.at]
+            self._salvage(fields, rest, out)
         elif self._skipping:
             self._skip(rest)
         self.restart()
@@ -153,7 +151,7 @@ class ExportDecoder:
                     break
                 self._skipping = True
             except _Malformed as malformed:
-                self._skip(buf[pos : malformed.at])
+                self._salvage(fields, buf[pos : malformed.at], out)
                 pos = malformed.at
                 self._skipping = True
             else:
@@ -274,6 +272,13 @@ class ExportDecoder:
             fields[key] = value
             if cut and pos >= len(buf):
                 return pos
+
+    def _salvage(self, fields: dict[str, bytes], raw: bytes, out: list[JournalLine]) -> None:
+        """A record that does not end as one should: its message is kept where it has one."""
+        if "MESSAGE" in fields:
+            self._keep(fields, out)
+        else:
+            self._skip(raw)
 
     def _keep(self, fields: dict[str, bytes], out: list[JournalLine]) -> None:
         line = line_of(fields, self.unit)

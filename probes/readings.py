@@ -56,8 +56,12 @@ class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="j
     """False where the saved log gives no time for this line: ``at`` is then that of the line before."""
 
 
+FOREVER = float(2**64 // 10**6)
+"""systemd's infinity, in seconds: JSON has none of its own, and a recording must read back."""
+
+
 class UnitReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="unit"):
-    """``systemctl show`` of the unit. Times are UTC seconds (0: never); durations seconds (inf: infinity)."""
+    """``systemctl show`` of the unit. Times are UTC seconds (0: never); durations seconds (FOREVER: infinity)."""
 
     unit: str
     load: str = ""

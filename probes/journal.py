@@ -1,0 +1,228 @@
+"""The journal of one unit, followed: what was said since the load began and what is said now, from one command.
+
+Backlog and follow come from the same ``journalctl`` (two would leave a hole between them). After a break it begins
+again *at* the last record taken, which must then come first: that proves that nothing is missing between.
+``--after-cursor`` cannot prove it, and skips one record more when that one is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from probes.clock import SYSTEM, Clock
+from probes.entry import FIELDS, SUPPRESSED
+from probes.export import ExportDecoder
+from probes.host import Host
+from probes.probe import ProbeFailed, chunks, words
+from probes.readings import JournalLine, ProbeReading, Reading
+
+SILENCE = 1.0
+"""Real seconds without a byte after which half of a line is shown as it is, and complaints are read."""
+
+NEVER_STARTED = "-60s"
+"""Where to begin with a unit that has said nothing yet: shortly before now, by the host's own clock."""
+
+RIGHTS = "id -u; id -un; journalctl --no-pager -n 0 2>&1"
+"""With ``-o export`` journalctl does not say what it may not read: asked apart, in the format for people."""
+FIRST = "journalctl \"$@\" | sed -n '/^__CURSOR=/{p;q;}'"
+LAST_INVOCATION = "journalctl \"$@\" | sed -n '/^_*[A-Z]*_*INVOCATION_ID=/{p;q;}'"
+
+
+def matches(unit: str, uid: str = "") -> list[str]:
+    """The match arguments for a unit: of the system manager, or of the user ``uid``'s.
+
+    The unit's own processes; the manager and root's tools about it (its children before they drop their rights say
+    ``UNIT=`` with a pid of their own, so that ``-u``, which asks for pid 1, misses an unset variable's warning in some
+    versions); core dumps; journald's notices of what it dropped; the kernel.
+    """
+    dropped = [f"MESSAGE_ID={SUPPRESSED}", "_UID=0"]
+    kernel = ["_TRANSPORT=kernel"]
+    if uid:
+        terms = [
+            [f"_SYSTEMD_USER_UNIT={unit}", f"_UID={uid}"],
+            [f"USER_UNIT={unit}", f"_UID={uid}"],
+            [f"COREDUMP_USER_UNIT={unit}", "_UID=0"],
+            [f"UNIT=user@{uid}.service", "_UID=0"],
+            ["_SYSTEMD_UNIT=systemd-logind.service"],
+        ]
+    else:
+        terms = [
+            [f"_SYSTEMD_UNIT={unit}"],
+            [f"UNIT={unit}", "_UID=0"],
+            [f"OBJECT_SYSTEMD_UNIT={unit}", "_UID=0"],
+            [f"COREDUMP_UNIT={unit}", "_UID=0"],
+        ]
+    out: list[str] = []
+    for term in [*terms, dropped, kernel]:
+        out += ["+", *term] if out else term
+    return out
+
+
+class JournalProbe:
+    """``unit``: its full name (``Id``). ``invocation``, ``started``: of the current or last start attempt, as the unit
+    probe has them. ``since``: begin there instead (UTC seconds, or what ``journalctl --since`` takes).
+
+    ``batches()`` runs one ``journalctl``; called again after it ended or failed, it goes on after the last record.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        unit: str,
+        *,
+        user: bool = False,
+        invocation: str = "",
+        started: float = 0.0,
+        since: float | str | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._host = host
+        self._unit = unit
+        self._user = user
+        self._uid = ""
+        self._invocation = invocation
+        self._started = started
+        self._since = since
+        self._clock = clock
+        self._decoder = ExportDecoder(unit)
+        self._lost_cursor = False
+        self._skipped = 0
+
+    async def batches(self) -> AsyncIterator[list[Reading]]:
+        """Lines in the journal's order, none lost and none twice; an empty batch says that the journal is being read.
+
+        Raises ProbeFailed when ``journalctl`` ends (it does, when a file it reads is vacuumed) or may not read, and
+        what the host raises.
+        """
+        if not self._uid:
+            self._uid = await self._rights()
+        decoder = self._decoder
+        resuming = decoder.cursor
+        start = await self._start()
+        decoder.restart(resuming)
+        argv = ["journalctl", "-o", "export", f"--output-fields={','.join(FIELDS)}", "--no-pager"]
+        argv += ["--follow", "--no-tail", *start, *self._matches()]
+        alive = False
+        async with self._host.stream(argv) as stream, aclosing(chunks(stream, SILENCE)) as pieces:
+            async for chunk in pieces:
+                out: list[Reading] = [*(decoder.flush() if chunk is None else decoder.feed(chunk))]
+                if resuming and decoder.resumed is not None:
+                    out[:0] = self._gap(decoder.resumed)
+                    resuming = ""
+                if decoder.skipped.bytes > self._skipped:
+                    out.append(self._noise())
+                if out or not alive:
+                    alive = True
+                    yield out
+            status = await stream.wait()
+        rest: list[Reading] = [*decoder.flush()]
+        if rest:
+            yield rest
+        raise self._ended(status, stream.stderr)
+
+    def _matches(self) -> list[str]:
+        return matches(self._unit, self._uid if self._user else "")
+
+    async def _rights(self) -> str:
+        """Our uid on the host. Raises ProbeFailed where the journal may not be read, which journalctl itself does not
+        count as a failure."""
+        done = await self._host.run(["sh", "-c", RIGHTS])
+        uid, login, said = (done.stdout.decode("utf-8", "backslashreplace") + "\n\n").split("\n", 2)
+        if "insufficient permissions" in said or ("not seeing messages" in said and not self._user):
+            raise ProbeFailed(
+                f"{login or 'This user'} may not read the journal: nothing is known of the unit's output",
+                "Add the user to the group systemd-journal on the host "
+                f"(sudo usermod -aG systemd-journal {login or 'USER'}) and connect again.",
+                state="missing",
+            )
+        if "No journal files were found" in said:
+            raise ProbeFailed(
+                "This host keeps no journal, so nothing is known of the unit's output",
+                "See Storage= in journald.conf, and whether systemd-journald runs.",
+                state="missing",
+            )
+        if done.status in (126, 127):
+            raise ProbeFailed(
+                "This host has no journalctl, so the unit's output cannot be read",
+                "firstlight reads the journal of a systemd host.",
+                state="missing",
+            )
+        return uid if uid.isdigit() else ""
+
+    async def _start(self) -> list[str]:
+        """The arguments that say where to begin."""
+        if self._decoder.cursor:
+            if self._lost_cursor:
+                self._lost_cursor = False
+                return [f"--since=@{self._decoder.at:.6f}"]
+            return [f"--cursor={self._decoder.cursor}"]
+        if self._since is not None:
+            return [f"--since=@{self._since:.6f}" if isinstance(self._since, int | float) else f"--since={self._since}"]
+        invocation = self._invocation or await self._last_invocation()
+        if invocation:
+            said = await self._piped(FIRST, "_BOOT_ID", self._of_invocation(invocation))
+            if said.startswith("__CURSOR="):
+                return [f"--cursor={said.removeprefix('__CURSOR=')}"]
+        if self._started:
+            return [f"--since=@{self._started:.6f}"]
+        return [f"--since={NEVER_STARTED}"]
+
+    def _of_invocation(self, invocation: str) -> list[str]:
+        manager = "USER_INVOCATION_ID" if self._user else "INVOCATION_ID"
+        return [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"{manager}={invocation}"]
+
+    async def _last_invocation(self) -> str:
+        """systemd forgets a unit that is inactive and that nothing refers to; the journal does not."""
+        own = self._matches()
+        own = own[: own.index("+", own.index("+") + 1)]
+        said = await self._piped(LAST_INVOCATION, "INVOCATION_ID,USER_INVOCATION_ID,_SYSTEMD_INVOCATION_ID", own, "-n1")
+        found = said.rpartition("=")[2]
+        return found if len(found) == 32 and found.isalnum() else ""
+
+    async def _piped(self, script: str, fields: str, wanted: list[str], *options: str) -> str:
+        argv = ["sh", "-c", script, "sh", "-q", "-o", "export", "--no-pager", f"--output-fields={fields}", *options]
+        done = await self._host.run([*argv, *wanted])
+        return done.stdout.decode("ascii", "replace").strip()
+
+    def _gap(self, resumed: bool) -> list[Reading]:
+        if resumed:
+            return []
+        return [
+            ProbeReading(
+                at=self._clock.now(),
+                probe="journal",
+                state="gap",
+                reason="The journal no longer has the last line read: lines between it and the next are lost",
+                remedy="The host keeps too little journal: raise SystemMaxUse= in journald.conf.",
+            )
+        ]
+
+    def _noise(self) -> Reading:
+        new = self._decoder.skipped.bytes - self._skipped
+        self._skipped = self._decoder.skipped.bytes
+        head = self._decoder.skipped.head.encode("unicode_escape").decode("ascii")[:80]
+        return ProbeReading(
+            at=self._clock.now(),
+            probe="journal",
+            state="gap",
+            reason=f"{new} bytes that are no journal records were left out, the first of them: {head}",
+        )
+
+    def _ended(self, status: int, stderr: bytes) -> ProbeFailed:
+        text = stderr.decode("utf-8", "backslashreplace")
+        if "Failed to parse timestamp" in text:
+            return ProbeFailed(
+                f"journalctl does not understand --since {self._since}",
+                "Give a time such as '2026-11-30 14:00', '-2h' or 'today'.",
+                state="missing",
+            )
+        if "seek to cursor" in text or "parse cursor" in text:
+            self._lost_cursor = True
+        why = words(stderr) or f"exit status {status}"
+        return ProbeFailed(f"journalctl ended: {why}; it is begun again after the last line read", state="ended")
+
+
+def has_manager_line(lines: list[Reading]) -> bool:
+    """Whether systemd speaks in a batch: the unit's state may be another now."""
+    return any(type(line) is JournalLine and line.source == "systemd" for line in lines)

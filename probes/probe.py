@@ -1,0 +1,50 @@
+"""What all probes share: how they say that they cannot go on, and how they read a stream that may fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+from probes.host import HostError, Stream
+from probes.readings import ProbeState
+
+
+class ProbeFailed(HostError):
+    """A probe cannot go on. ``state``: ``failed`` or ``ended`` (tried again soon), ``missing`` (the host does not
+    offer it: tried again each minute, since hosts change)."""
+
+    def __init__(self, reason: str, remedy: str = "", *, state: ProbeState = "failed") -> None:
+        super().__init__(reason, remedy)
+        self.state = state
+
+
+async def chunks(stream: Stream, idle: float) -> AsyncGenerator[bytes | None, None]:
+    """What the stream gives, and None whenever it has given nothing for ``idle`` (real) seconds."""
+    source = aiter(stream)
+    waiting: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            if waiting is None:
+                waiting = asyncio.ensure_future(anext(source))
+            done, _ = await asyncio.wait({waiting}, timeout=idle)
+            if not done:
+                yield None
+                continue
+            ready, waiting = waiting, None
+            try:
+                chunk = ready.result()
+            except StopAsyncIteration:
+                return
+            yield chunk
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration, HostError):
+                await waiting
+
+
+def words(stderr: bytes, limit: int = 300) -> str:
+    """The last line of what a command complained about, for a sentence."""
+    lines = [line.strip() for line in stderr.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
+    return lines[-1][:limit] if lines else ""

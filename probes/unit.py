@@ -1,0 +1,150 @@
+"""The unit as systemd sees it: ``systemctl show`` every five seconds and whenever somebody pokes, ``systemctl cat``
+whenever its text may be another. One channel: a shell on the host that is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+import time
+from collections.abc import AsyncIterator
+
+from msgspec.structs import replace
+
+from probes.asking import Answer, Asker, asking
+from probes.clock import SYSTEM, Clock
+from probes.host import Host
+from probes.probe import ProbeFailed, words
+from probes.readings import Reading, UnitFile
+from probes.systemd import PROPERTIES, unit_reading
+
+SCRIPT = r"""
+unit=$1 scope=$2 properties=$3
+: "${XDG_RUNTIME_DIR:=/run/user/$(id -u)}"
+export XDG_RUNTIME_DIR TZ=UTC0 SYSTEMD_COLORS=0 SYSTEMD_PAGER= SYSTEMD_URLIFY=0
+times=--timestamp=us+utc
+show() { systemctl "$scope" --no-pager $times show -p "$properties" -- "$unit"; }
+answer() {
+case $1 in
+show)
+  date +%s.%N
+  show 2>/dev/null || { times=; show 2>&1; } ;;
+cat) systemctl "$scope" --no-pager cat -- "$unit" ;;
+near)
+  systemctl "$scope" --no-pager --no-legend --plain --full --all --type=service list-units
+  systemctl "$scope" --no-pager --no-legend --full --type=service list-unit-files ;;
+esac
+}
+"""
+"""Asks: ``show`` (the host's time in seconds on the first line, then the properties), ``cat``, ``near`` (a unit name
+first on each line). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC because of TZ."""
+
+EVERY = 5.0
+SUFFIXES = (".service", ".scope", ".slice", ".socket", ".target", ".timer", ".mount")
+
+
+def full_name(unit: str) -> str:
+    """With ``.service`` where no kind is given, as systemctl does."""
+    return unit if unit.endswith(SUFFIXES) else unit + ".service"
+
+
+class UnitProbe:
+    """``offset``: how far the host's clock is ahead of ours, in seconds; 0 while it is within a second."""
+
+    def __init__(
+        self, host: Host, unit: str, *, user: bool = False, clock: Clock = SYSTEM, every: float = EVERY
+    ) -> None:
+        self.unit = full_name(unit)
+        self.offset = 0.0
+        self._host = host
+        self._scope = "--user" if user else "--system"
+        self._clock = clock
+        self._every = every
+        self._wanted = asyncio.Event()
+        self._text_of: tuple[object, ...] = ()
+
+    def poke(self) -> None:
+        """Ask now rather than at the next turn."""
+        self._wanted.set()
+
+    async def batches(self) -> AsyncIterator[list[Reading]]:
+        """A UnitReading each turn, with a UnitFile where the text may have changed. Ends by an exception only:
+        ProbeFailed, or what the host raises."""
+        arguments = (self.unit, self._scope, ",".join(PROPERTIES))
+        async with asking(self._host, SCRIPT, arguments) as asker:
+            while True:
+                self._wanted.clear()
+                yield await self._turn(asker)
+                await self._wait()
+
+    async def _wait(self) -> None:
+        """Until the next turn, or a poke; pokes in a burst make one turn."""
+        turn = asyncio.ensure_future(self._clock.sleep(self._every))
+        poke = asyncio.ensure_future(self._wanted.wait())
+        try:
+            await asyncio.wait({turn, poke}, return_when=asyncio.FIRST_COMPLETED)
+            if poke.done():
+                await asyncio.sleep(0.2)
+        finally:
+            turn.cancel()
+            poke.cancel()
+
+    async def _turn(self, asker: Asker) -> list[Reading]:
+        began = time.monotonic()
+        at = self._clock.now()
+        answer = await asker.ask("show")
+        said, _, shown = answer.output.partition(b"\n")
+        if answer.status:
+            raise refusal(answer._replace(output=shown), self._scope)
+        self._compare(said, at, time.monotonic() - began)
+        reading = unit_reading(shown, at=self._clock.now() + self.offset, unit=self.unit)
+        out: list[Reading] = [reading]
+        if reading.load == "not-found":
+            near = near_names(self.unit, (await asker.ask("near")).output)
+            return [replace(reading, near=near)]
+        text_of = (reading.fragment, reading.drop_ins, reading.needs_reload, reading.invocation, reading.load)
+        if text_of != self._text_of:
+            answer = await asker.ask("cat")
+            if answer.status == 0 and answer.output.strip():
+                text = answer.output.decode("utf-8", "backslashreplace")
+                out.append(UnitFile(at=reading.at, unit=reading.unit, text=text))
+            self._text_of = text_of
+        return out
+
+    def _compare(self, said: bytes, at: float, took: float) -> None:
+        """The host's clock against ours. The answer's own way makes it uncertain by what it took."""
+        if re.fullmatch(rb"\d{9,11}\.\d{1,9}", said):
+            ahead = float(said) - at
+            self.offset = ahead if abs(ahead) > 1.0 + took else 0.0
+
+
+def near_names(unit: str, listing: bytes, most: int = 5) -> tuple[str, ...]:
+    """Names of units like this one, from lines that begin with a unit's name."""
+    names = {
+        name
+        for line in listing.decode("utf-8", "backslashreplace").splitlines()
+        if (parts := line.lstrip("●*x ○").split()) and (name := parts[0]).endswith(".service")
+    }
+    stem = unit.removesuffix(".service").partition("@")[0].lower()
+    holding = sorted((name for name in names if stem and stem in name.lower()), key=len)
+    by_stem = {name.removesuffix(".service").lower(): name for name in sorted(names - set(holding))}
+    alike = difflib.get_close_matches(stem, by_stem, n=most, cutoff=0.6)
+    return tuple([*holding, *(by_stem[name] for name in alike)][:most])
+
+
+def refusal(answer: Answer, scope: str) -> ProbeFailed:
+    """What systemctl said, as a sentence with a remedy."""
+    text = answer.output.decode("utf-8", "backslashreplace")
+    if answer.status in (126, 127) or "not been booted with systemd" in text or "Host is down" in text:
+        return ProbeFailed(
+            "This host does not run systemd, so there is no unit to watch",
+            "firstlight watches services under systemd; give a host whose PID 1 is systemd.",
+            state="missing",
+        )
+    if scope == "--user" and ("bus" in text or "XDG_RUNTIME_DIR" in text):
+        return ProbeFailed(
+            "There is no service manager for this user",
+            "Log in as the user whose unit it is, and let its manager run without a session: loginctl enable-linger.",
+            state="missing",
+        )
+    return ProbeFailed(f"systemctl show failed: {words(answer.output) or f'exit status {answer.status}'}")

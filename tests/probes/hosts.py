@@ -1,0 +1,172 @@
+"""A host for tests: real processes of this machine, without the guarantees of ``probes.local`` and ``probes.ssh``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+
+from probes.host import CommandTimeout, Completed, LinkDown
+from probes.readings import LinkReading
+
+
+class PlainStream:
+    def __init__(self, process: asyncio.subprocess.Process, host: PlainHost) -> None:
+        self._process = process
+        self._host = host
+        self._stderr = b""
+        self._reader = asyncio.ensure_future(self._read_stderr())
+
+    async def _read_stderr(self) -> None:
+        assert self._process.stderr
+        while data := await self._process.stderr.read(4096):
+            self._stderr = (self._stderr + data)[-65536:]
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        assert self._process.stdout
+        while data := await self._process.stdout.read(32768):
+            if self._host.cut:
+                raise LinkDown("cut")
+            yield data
+        if self._host.cut:
+            raise LinkDown("cut")
+        await self._process.wait()
+        await asyncio.wait({self._reader}, timeout=1)
+
+    async def write(self, data: bytes) -> None:
+        if self._host.cut:
+            raise LinkDown("cut")
+        if self._process.stdin:
+            with suppress(ConnectionError):
+                self._process.stdin.write(data)
+                await self._process.stdin.drain()
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    @property
+    def stderr(self) -> bytes:
+        return self._stderr
+
+
+class PlainHost:
+    """``environment``: added to the commands' own (a PATH with stand-in programs in front). ``cut_now()`` breaks the
+    link: every command is killed and every stream raises LinkDown; ``mend()`` brings it back."""
+
+    def __init__(self, *, name: str = "test", environment: dict[str, str] | None = None) -> None:
+        self._name = name
+        self._environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
+        self._running: set[asyncio.subprocess.Process] = set()
+        self._up = asyncio.Event()
+        self._up.set()
+        self._changed = asyncio.Event()
+        self.cut = False
+        self.most = 0
+        self.started: list[tuple[str, ...]] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def cut_now(self) -> None:
+        self.cut = True
+        self._up.clear()
+        self._changed.set()
+        for process in list(self._running):
+            self._kill(process)
+
+    def mend(self) -> None:
+        self.cut = False
+        self._up.set()
+        self._changed.set()
+
+    async def links(self) -> AsyncIterator[LinkReading]:
+        while True:
+            self._changed.clear()
+            yield LinkReading(at=1.0, state="down" if self.cut else "up")
+            await self._changed.wait()
+
+    async def up(self) -> None:
+        await self._up.wait()
+
+    async def _start(self, argv: Sequence[str], stdin: int) -> asyncio.subprocess.Process:
+        if self.cut:
+            raise LinkDown("cut")
+        self.started.append(tuple(argv))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=stdin,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            return await self._start(["sh", "-c", f"echo 'sh: 1: {argv[0]}: not found' >&2; exit 127"], stdin)
+        self._running.add(process)
+        self.most = max(self.most, len(self._running))
+        return process
+
+    def _kill(self, process: asyncio.subprocess.Process) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 20.0) -> Completed:
+        process = await self._start(argv, asyncio.subprocess.PIPE)
+        try:
+            async with asyncio.timeout(timeout):
+                out, err = await process.communicate(stdin)
+        except TimeoutError:
+            raise CommandTimeout(f"{argv[0]} did not end within {timeout:g} s") from None
+        finally:
+            self._kill(process)
+            await process.wait()
+            self._running.discard(process)
+        if self.cut:
+            raise LinkDown("cut")
+        assert process.returncode is not None
+        return Completed(process.returncode, out, err)
+
+    @asynccontextmanager
+    async def stream(self, argv: Sequence[str], *, stdin: bool = False) -> AsyncIterator[PlainStream]:
+        process = await self._start(argv, asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL)
+        try:
+            yield PlainStream(process, self)
+        finally:
+            self._kill(process)
+            await process.wait()
+            self._running.discard(process)
+
+    @asynccontextmanager
+    async def http(self, host: str, port: int) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        async with httpx.AsyncHTTPTransport() as transport:
+            yield transport
+
+    async def close(self) -> None:
+        for process in list(self._running):
+            self._kill(process)
+
+
+class SshCommandHost(PlainHost):
+    """The same through the ``ssh`` program, for trials by hand against a real host."""
+
+    def __init__(self, port: int, key: str, **options: str) -> None:
+        super().__init__(name="root@127.0.0.1")
+        self._ssh = [
+            *("ssh", "-q", "-i", key, "-p", str(port), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"),
+            *("-o", "UserKnownHostsFile=/dev/null", options.get("login", "root@127.0.0.1")),
+        ]
+
+    async def _start(self, argv: Sequence[str], stdin: int) -> asyncio.subprocess.Process:
+        import shlex
+
+        return await super()._start([*self._ssh, shlex.join(["env", "LC_ALL=C", *argv])], stdin)

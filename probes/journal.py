@@ -110,7 +110,7 @@ class JournalProbe:
                 if resuming and decoder.resumed is not None:
                     out[:0] = self._gap(decoder.resumed)
                     resuming = ""
-                if decoder.skipped.bytes > self._skipped:
+                if decoder.skipped.bytes > self._skipped and (out or chunk is None):
                     out.append(self._noise())
                 if out or not alive:
                     alive = True

@@ -26,11 +26,8 @@ from tui.units import Zone
 from watch.state import Changes
 from watch.view import View
 
-_FLUSH: Final = 0.25
-"""Seconds between two paintings in a flood: the main lever on the cost of a fast journal."""
-
 _TICK: Final = 1.0
-"""Seconds between two paintings while nothing urgent comes: clocks and ages go on."""
+"""Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
 
 _URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT
 
@@ -96,12 +93,11 @@ class Firstlight(App[int], inherit_bindings=False):
         self._urgent.set()
 
     async def _paint(self) -> None:
-        """Show at once what comes after a pause, a flood every quarter of a second, the clock every second."""
+        """Show at once what is urgent, the rest and the clock every second. A flood is paced by the source."""
         while True:
             self.flush()
-            await asyncio.sleep(_FLUSH)
             try:
-                async with asyncio.timeout(_TICK - _FLUSH):
+                async with asyncio.timeout(_TICK):
                     await self._urgent.wait()
             except TimeoutError:
                 continue

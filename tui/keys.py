@@ -100,22 +100,28 @@ def keymap(wanted: Mapping[str, str]) -> Keymap:
             hint = f"; did you mean {near[0]!r}?" if near else f"; the ids are {', '.join(sorted(known))}."
             raise BadKey(f"There is no key with the id {name!r}{hint}")
         chosen[name] = ",".join(_key(name, key) for key in keys.split(","))
-    taken: dict[tuple[str, str], str] = {}
-    for row in table():
-        for key in chosen[row.id].split(",") if row.id in chosen else map(_textual, row.keys.split(",")):
-            for place in _overlapping(row.where):
-                other = taken.get((place, key))
+    for together in _TOGETHER:
+        taken: dict[str, str] = {}
+        for row in table():
+            if row.where not in together:
+                continue
+            for key in chosen[row.id].split(",") if row.id in chosen else map(_textual, row.keys.split(",")):
+                other = taken.get(key)
                 if other is not None and (row.id in chosen or other in chosen):
                     raise BadKey(f"The key {key!r} cannot be both {other!r} and {row.id!r}: give one of them another.")
-            taken[row.where, key] = row.id
+                taken[key] = row.id
     return chosen
 
 
-def _overlapping(where: str) -> tuple[str, ...]:
-    """Places whose keys apply at the same time as those of this one, and do not mean to replace them."""
-    return {"watch": ("watch", "app", "journal"), "journal": ("journal", "watch"), "app": ("app", "watch")}.get(
-        where, (where,)
-    )
+_TOGETHER: Final = (
+    ("app", "watch", "pane", "findings"),
+    ("app", "watch", "journal"),
+    ("line", "pane"),
+    ("help", "pane"),
+    ("choice",),
+    ("search",),
+)
+"""Places whose keys apply at the same time. What is shown over the watch may give its keys another meaning."""
 
 
 def _key(name: str, key: str) -> str:

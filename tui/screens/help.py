@@ -31,7 +31,7 @@ class HelpScreen(ModalScreen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.whole.title("Keys", "they can be changed in the configuration, by their names")
+        self.whole.title("Help ── every key", "keys can be changed in the configuration, by these names")
         self.whole.focus()
 
     def action_close(self) -> None:

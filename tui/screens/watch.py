@@ -31,6 +31,7 @@ from tui.widgets.searchline import SearchLine
 from tui.widgets.serving import Serving
 from tui.widgets.storage import Storage
 from tui.widgets.tabs import Tabs
+from watch.view import View
 
 Shape = Literal["single", "middle", "wide"]
 
@@ -97,6 +98,11 @@ class WatchScreen(Screen[None]):
             self._show_tabs()
         if first:
             self.refresh_bindings()
+
+    @property
+    def picture(self) -> View | None:
+        """What is shown now."""
+        return self._scene.view if self._scene is not None else None
 
     def _drawn_panes(self) -> list[Pane]:
         return [self.load, self.gpu, self._machine, self.findings]

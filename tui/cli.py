@@ -1,0 +1,124 @@
+"""The command line: what may be typed, and nothing else. Each command's work is in ``tui/commands``, imported when it
+is asked for: ``--version`` and ``explain`` never load the screen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from probes.version import __version__
+from tui.exits import Ending, Exit, table
+
+EXITS = f"""Exit status:
+
+\b
+{table()}"""
+
+app = typer.Typer(
+    name="firstlight",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+Speed = Annotated[float, typer.Option(min=0.01, max=1000.0, metavar="N", help="Times as fast as it happened.")]
+
+
+def main() -> None:
+    """The entry point. Bad input is one sentence with its remedy on standard error and a status of ``tui/exits.py``."""
+    try:
+        status = app(prog_name="firstlight", standalone_mode=True)
+    except Ending as ending:
+        from probes.command import plain
+
+        print(f"firstlight: {plain(ending.reason, 1000)}", file=sys.stderr)
+        if ending.remedy:
+            print(plain(ending.remedy, 1000), file=sys.stderr)
+        sys.exit(ending.status)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has seen enough; nothing is left to be flushed into it
+        sys.exit(Exit.OK)
+    sys.exit(status)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"firstlight {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=EXITS)
+def firstlight(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Watch a large model being deployed, from systemctl start to its first token."""
+
+
+@app.command(epilog="Example:  firstlight watch root@llm-two kimi-k25-int4-ngram")
+def watch(
+    target: Annotated[str, typer.Argument(help="user@host, an alias of ssh_config, or local.", metavar="TARGET")],
+    unit: Annotated[str, typer.Argument(help="The systemd unit, as systemctl takes it.", metavar="UNIT")],
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
+    ] = None,
+    user: Annotated[bool, typer.Option("--user", help="A unit of the user's own service manager.")] = False,
+    record: Annotated[bool, typer.Option("--record/--no-record", help="Keep what is seen in a session file.")] = True,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Read the journal from here, as journalctl --since. Default: this load's first line."
+        ),
+    ] = None,
+) -> None:
+    """Watch a unit on a host."""
+    from tui.commands.watch import run
+
+    raise typer.Exit(run(target, unit, endpoint=endpoint, user=user, record=record, since=since))
+
+
+@app.command(epilog="Example:  firstlight demo --speed 10")
+def demo(speed: Speed = 30.0) -> None:
+    """Watch a real recorded load come to ready. Needs no host, no network and no GPU."""
+    from tui.commands.demo import run
+
+    raise typer.Exit(run(speed))
+
+
+@app.command(
+    epilog="Example:  firstlight replay ~/.local/state/firstlight/sessions/20261130T013929Z-llm-two-vllm.jsonl.gz --speed 20"
+)
+def replay(
+    file: Annotated[Path, typer.Argument(help="A session file, plain or gzip.", metavar="FILE")],
+    speed: Speed = 1.0,
+) -> None:
+    """Show a recorded watch again, on the same screen."""
+    from tui.commands.replay import run
+
+    raise typer.Exit(run(file, speed))
+
+
+@app.command(epilog="Example:  journalctl -u vllm -o export > vllm.export; firstlight explain vllm.export --json")
+def explain(
+    files: Annotated[
+        list[Path], typer.Argument(help="Logs, journals (any format), unit files, folders; gzip too.", metavar="FILE…")
+    ],
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    at: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="SECONDS", help="As it stood that long after the load began."),
+    ] = None,
+) -> None:
+    """Say what saved logs show: how far the load came, what is wrong, and why."""
+    from tui.commands.explain import run
+
+    raise typer.Exit(run(files, as_json=json, at=at))

@@ -1,0 +1,1 @@
+"""What each command does, one file each. They put the rooms together and end the program; they show nothing themselves."""

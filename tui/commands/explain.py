@@ -1,0 +1,28 @@
+"""``firstlight explain``: saved files in, one reading of them out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tui.exits import Ending, Exit
+from watch.explain import CannotExplain, explain, render_text, report_json
+
+
+def run(files: Sequence[Path], *, as_json: bool, at: float | None) -> Exit:
+    """Print the report. FAILED where the load failed. Raises Ending for files that cannot be read."""
+    try:
+        report = explain(files, at=at)
+    except CannotExplain as error:
+        raise Ending(Exit.UNREADABLE, str(error)) from None
+    if as_json:
+        sys.stdout.buffer.write(report_json(report))
+    else:
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+        sys.stdout.write(render_text(report, width=width, colour=colour))
+    sys.stdout.flush()
+    return Exit.FAILED if report.state == "failed" else Exit.OK

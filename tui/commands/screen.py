@@ -1,0 +1,74 @@
+"""A watch on the screen: the terminal it needs, the configuration it follows, the signals that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tui.exits import Ending, Exit
+from watch.config import Config, ConfigError, load_config
+from watch.watching import Watching
+
+if TYPE_CHECKING:
+    from tui.app import Firstlight
+
+
+def configuration() -> Config:
+    """The operator's. Raises Ending where it is wrong."""
+    try:
+        return load_config()
+    except ConfigError as error:
+        raise Ending(Exit.USAGE, str(error), "Correct that line, or remove the file.") from None
+
+
+def need_terminal(command: str) -> None:
+    """Raises Ending where there is none: a screen cannot be drawn into a pipe."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Ending(
+            Exit.USAGE,
+            f"{command} draws on a terminal, and this is none",
+            "Run it in a terminal (over SSH: ssh -t); firstlight explain writes plain text.",
+        )
+
+
+def in_loop(work: Coroutine[Any, Any, Exit]) -> Exit:
+    """Run a command's work to its end."""
+    return asyncio.run(work)
+
+
+async def show(watching: Watching, config: Config) -> None:
+    """Show a watch until the operator leaves, or the terminal or a signal ends it."""
+    app = make_app(watching, config)
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(name, app.exit)
+    try:
+        await app.run_async()
+    finally:
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(name)
+
+
+def make_app(watching: Watching, config: Config) -> Firstlight:
+    """The app for a watch. Raises Ending for keys or a theme of the configuration that cannot be used."""
+    import themes
+    from tui.alerts import Alerts
+    from tui.app import Firstlight
+    from tui.keys import BadKey
+
+    defaults = config.defaults
+    alerts = Alerts(bell=defaults.bell, desktop="osc9" if defaults.notify else "off", tmux="TMUX" in os.environ)
+    try:
+        return Firstlight(watching, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
+    except BadKey as error:
+        raise Ending(Exit.USAGE, f"{config.path}: {error}") from None
+
+
+async def stopped(watching: Watching) -> None:
+    with suppress(asyncio.CancelledError):
+        await watching.stop()

@@ -63,10 +63,10 @@ def firstlight(
     """Watch a large model being deployed, from systemctl start to its first token."""
 
 
-@app.command(epilog="Example:  firstlight watch root@llm-two kimi-k25-int4-ngram")
+@app.command(epilog="\b\nExample:\n  firstlight watch root@llm-two kimi-k25-int4-ngram")
 def watch(
-    target: Annotated[str, typer.Argument(help="user@host, an alias of ssh_config, or local.", metavar="TARGET")],
-    unit: Annotated[str, typer.Argument(help="The systemd unit, as systemctl takes it.", metavar="UNIT")],
+    target: Annotated[str, typer.Argument(help="user@host, an alias of ssh_config, or local.")],
+    unit: Annotated[str, typer.Argument(help="The systemd unit, as systemctl takes it.")],
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
@@ -86,7 +86,7 @@ def watch(
     raise typer.Exit(run(target, unit, endpoint=endpoint, user=user, record=record, since=since))
 
 
-@app.command(epilog="Example:  firstlight demo --speed 10")
+@app.command(epilog="\b\nExample:\n  firstlight demo --speed 10")
 def demo(speed: Speed = 30.0) -> None:
     """Watch a real recorded load come to ready. Needs no host, no network and no GPU."""
     from tui.commands.demo import run
@@ -95,10 +95,10 @@ def demo(speed: Speed = 30.0) -> None:
 
 
 @app.command(
-    epilog="Example:  firstlight replay ~/.local/state/firstlight/sessions/20261130T013929Z-llm-two-vllm.jsonl.gz --speed 20"
+    epilog="\b\nExample:\n  firstlight replay ~/.local/state/firstlight/sessions/…-llm-two-vllm.jsonl.gz --speed 20"
 )
 def replay(
-    file: Annotated[Path, typer.Argument(help="A session file, plain or gzip.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="A session file, plain or gzip.")],
     speed: Speed = 1.0,
 ) -> None:
     """Show a recorded watch again, on the same screen."""
@@ -107,11 +107,11 @@ def replay(
     raise typer.Exit(run(file, speed))
 
 
-@app.command(epilog="Example:  journalctl -u vllm -o export > vllm.export; firstlight explain vllm.export --json")
+@app.command(
+    epilog="\b\nExample:\n  journalctl -u vllm -o export > vllm.export\n  firstlight explain vllm.export --json"
+)
 def explain(
-    files: Annotated[
-        list[Path], typer.Argument(help="Logs, journals (any format), unit files, folders; gzip too.", metavar="FILE…")
-    ],
+    files: Annotated[list[Path], typer.Argument(help="Logs, journals (any format), unit files, folders; gzip too.")],
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     at: Annotated[
         float | None,

@@ -11,23 +11,21 @@ from typing import Literal, Protocol, TypeVar
 
 from probes.clock import SYSTEM, Clock, StoryClock
 from probes.readings import AnyReading, JournalLine, Reading
+from watch.ledger import Ledger
 from watch.session import FLUSH_SECONDS
 from watch.state import Changes, WatchState
 from watch.view import View
 
 Mode = Literal["live", "demo", "replay"]
 
-PACE = 0.25
-"""Seconds between two batches in a flood; what a screen costs falls with it."""
+GAP = 0.05
+"""Seconds between two batches in a flood. A screen draws less often; each batch costs the hand-over only."""
 
-BURST = 4
-"""Batches that may come at once after a pause, so that lines that come singly are shown without delay."""
-
-GAP = 0.03
-"""Seconds between two batches, always: what arrives together is drawn together."""
+PATIENCE = 0.25
+"""Seconds that samples wait for one another, so that those of one second are drawn together."""
 
 URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT
-"""What is shown at once. Samples wait up to ``PACE`` for one another instead."""
+"""What is handed over at once."""
 
 SLICE = 0.010
 """Seconds of recording and folding after which the event loop gets its turn, so that a key is answered."""
@@ -93,7 +91,8 @@ class Tape(Protocol):
 class Watching:
     """Takes in a feed, and is what the screen calls a source.
 
-    ``clock``: the feed's. ``label``: see ``SourceStatus``. Feed and tape stay the caller's, to be closed after this.
+    ``clock``: the feed's. ``label``: see ``SourceStatus``. ``ledger``: keeps loads in the history. Feed and tape stay
+    the caller's, to be closed after this.
     """
 
     def __init__(
@@ -104,7 +103,8 @@ class Watching:
         *,
         clock: Clock = SYSTEM,
         mode: Mode = "live",
-        label: str = "",
+        label: Callable[[], str] | str = "",
+        ledger: Ledger | None = None,
     ) -> None:
         self.state = state
         self._feed = feed
@@ -112,6 +112,7 @@ class Watching:
         self._clock = clock
         self._mode: Mode = mode
         self._label = label
+        self._ledger = ledger
         self._changes = Changes.NONE
         self._lines: list[JournalLine] = []
         self._offsets: list[int] = []
@@ -126,22 +127,20 @@ class Watching:
     # ----- what the screen asks
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Everything from the beginning on: at once after a pause, each ``PACE`` seconds in a flood. Ends when the feed
-        does. To be iterated once; closing the iterator ends the feed."""
+        """Everything from the beginning on: lines at once, samples of one second together. Ends when the feed does. To
+        be iterated once; closing the iterator ends the feed."""
         self.start()
-        tokens, counted = float(BURST), time.monotonic()
         try:
             while True:
                 await self._came.wait()
                 if not self._urgent.is_set():
-                    await _within(self._urgent, PACE)
+                    await _within(self._urgent, PATIENCE)
                 if (batch := self._take()) is not None:
                     yield batch
                 elif self._ended and self._pump is not None:
-                    return self._pump.result()
-                now = time.monotonic()
-                tokens, counted = min(tokens + (now - counted) / PACE, BURST) - 1.0, now
-                await asyncio.sleep(GAP if tokens >= 1.0 else PACE)
+                    self._pump.result()  # what should never have happened is not kept from whoever watches
+                    return
+                await asyncio.sleep(GAP)
         finally:
             await self.stop()
 
@@ -167,7 +166,7 @@ class Watching:
             recording=str(self._tape.path) if self._tape.recording else "",
             recording_error=self._tape.stopped,
             ended=self._ended,
-            label=self._label,
+            label=self._label if isinstance(self._label, str) else self._label(),
         )
 
     # ----- taking in
@@ -232,6 +231,11 @@ class Watching:
         changes = self.state.apply_lines(lines) | Changes.JOURNAL if lines else Changes.NONE
         if then is not None:
             changes |= self.state.apply(then)
+        if self._ledger is not None:
+            if then is not None:
+                self._ledger.see(then)
+            if changes & Changes.LOAD:
+                self._ledger.keep()
         self._lines += lines
         self._offsets += offsets
         self._changes |= changes

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tui.exits import Ending, Exit
@@ -67,8 +66,3 @@ def make_app(watching: Watching, config: Config) -> Firstlight:
         return Firstlight(watching, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
     except BadKey as error:
         raise Ending(Exit.USAGE, f"{config.path}: {error}") from None
-
-
-async def stopped(watching: Watching) -> None:
-    with suppress(asyncio.CancelledError):
-        await watching.stop()

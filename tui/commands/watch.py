@@ -20,6 +20,9 @@ from probes.supervise import Supervisor
 from tui.commands.screen import configuration, in_loop, need_terminal, show
 from tui.exits import Ending, Exit
 from watch.config import Config
+from watch.history import History, HistoryError
+from watch.keeping import Keeper, Recall
+from watch.ledger import Ledger
 from watch.redact import BadSecretPattern, Redactor
 from watch.session import SessionWriter, folder, new_header, tidy
 from watch.state import WatchState
@@ -32,7 +35,6 @@ PATIENCE = 10.0
 
 def run(target: str, unit: str, *, endpoint: str | None, user: bool, record: bool, since: str | None) -> Exit:
     """Show a watch until the operator leaves. Raises Ending."""
-    need_terminal("firstlight watch")
     host = open_target(target)
     return in_loop(_run(host, unit, endpoint=endpoint, user=user, record=record, since=since))
 
@@ -49,8 +51,88 @@ async def _run(host: Host, unit: str, *, endpoint: str | None, user: bool, recor
     config = configuration()
     async with live(host, unit, config, endpoint=endpoint, user=user, record=record, since=since) as watching:
         await first_answer(watching)
+        need_terminal("firstlight watch")
         await show(watching, config)
         path = watching.status().recording
     if path:
         print(f"recorded in {path}.gz", file=sys.stderr)
     return Exit.OK
+
+
+@asynccontextmanager
+async def live(
+    host: Host,
+    unit: str,
+    config: Config,
+    *,
+    endpoint: str | None = None,
+    user: bool = False,
+    record: bool = True,
+    since: str | None = None,
+) -> AsyncIterator[Watching]:
+    """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends."""
+    record = record and config.defaults.record
+    tape = SessionWriter(
+        new_header(host.name, unit, time.time(), endpoint=endpoint or ""),
+        where=folder() if record else None,
+        redactor=_redactor(config),
+    )
+    history, reason = _history()
+    state = WatchState(host.name, unit, endpoint=endpoint or "", history=Recall(history, reason))
+    supervisor = Supervisor(host, unit, endpoint=endpoint, user=user, since=since)
+    watching = Watching(supervisor, state, tape, ledger=Ledger(state, Keeper(history, reason)))
+    if record:  # compresses what killed runs have left, beside the watch and without being waited for
+        threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
+    try:
+        yield watching
+    except Ending:
+        tape.discard()
+        raise
+    finally:
+        await watching.stop()
+        await supervisor.close()
+        await host.close()
+        tape.close()
+        if history is not None:
+            history.close()
+
+
+async def first_answer(watching: Watching) -> None:
+    """Wait until the host says whether there is something to watch. Raises Ending where only the operator can help."""
+    waiting = asyncio.get_running_loop().call_later(
+        0.7, lambda: print(f"reaching {watching.state.target} …", file=sys.stderr)
+    )
+    try:
+        await watching.until(lambda: _known(watching.view(watching.now())), PATIENCE)
+    finally:
+        waiting.cancel()
+    view = watching.view(watching.now())
+    if view.link is not None and view.link.state == "refused":
+        raise Ending(Exit.UNREACHABLE, view.link.reason, view.link.remedy)
+    unit = view.unit_reading
+    if unit is not None and unit.load == "not-found" and not view.lines:
+        near = f"Did you mean {', '.join(unit.near)}?" if unit.near else "systemctl list-units shows what there is."
+        raise Ending(Exit.NO_UNIT, f"{view.target} has no unit {unit.unit}", near)
+
+
+def _known(view: View) -> bool:
+    """Whether the host has said what the way on depends on."""
+    if view.link is not None and view.link.state in ("down", "refused"):
+        return True
+    told = {source.probe: source.state for source in view.sources}
+    return view.unit_reading is not None or told.get("unit") in ("failed", "missing")
+
+
+def _redactor(config: Config) -> Redactor:
+    try:
+        return Redactor(config.redact)
+    except BadSecretPattern as error:
+        raise Ending(Exit.USAGE, f"{config.path}: {error}", "Correct redact = […] there.") from None
+
+
+def _history() -> tuple[History | None, str]:
+    """The history, or why there is none: a watch goes on without it."""
+    try:
+        return History.open(), ""
+    except HistoryError as error:
+        return None, str(error)

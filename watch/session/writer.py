@@ -104,6 +104,15 @@ class SessionWriter:
             self._file = None
         return self.path
 
+    def discard(self) -> None:
+        """Close, and keep nothing: the watch never came about."""
+        if self._file is not None and self.path is not None:
+            with suppress(OSError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = self.path = None
+            self._tape = Tape(None, self._tape.end)
+
     def _change_tape(self) -> None:
         """Go on in a nameless file; in memory where that is what has failed."""
         old = self._tape

@@ -69,6 +69,7 @@ class Marks:
         self.patterns: tuple[str, ...] = tuple(row.pattern for row in self.rows)
         self._notices = range(len(marks), len(marks) + len(notices))
         self._deaths = range(len(marks) + len(notices), len(self.rows))
+        self._serving = frozenset(index for index, mark in enumerate(marks) if mark.phase == "serving")
         Matcher(self.patterns)
         self._fields = {
             index: re2.compile(row.pattern) for index, row in enumerate(self.marks) if "(?P<" in row.pattern
@@ -83,6 +84,10 @@ class Marks:
 
     def notice(self, index: int) -> bool:
         return index in self._notices
+
+    def steady(self, index: int, phase: Phase) -> bool:
+        """Whether the row says nothing that is not known: the phase is ``serving``, and it is a sign of serving."""
+        return phase == "serving" and index in self._serving
 
     def death(self, index: int) -> bool:
         return index in self._deaths

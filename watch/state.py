@@ -136,33 +136,34 @@ class WatchState:
         self.lines += len(lines)
         position, following = 0, matched[0][0] if matched else -1
         findings = self.findings
+        marks = self.marks
         for index, line in enumerate(lines):
+            rows: Sequence[int] = ()
             if index == following:
                 rows = matched[position][1]
                 position += 1
                 following = matched[position][0] if position < len(matched) else -1
-                changes |= self._line(line, rows)
-                continue
             current, at = self.attempts.current, line.at
             if (
                 current is None
                 or findings.hungry
                 or line.source != "unit"
                 or not 0.0 < at < _LATEST
-                or not self.attempts.ours(line)
                 or line.invocation != current.load.invocation
-                or current.load.phase == "n/a"
+                or (phase := current.load.phase) == "n/a"
+                or not self.attempts.ours(line)
                 or line.truncated
                 or line.line_break == "line-max"
+                or not all(marks.notice(row) or marks.steady(row, phase) for row in rows)
             ):
-                changes |= self._line(line, ())
+                changes |= self._line(line, rows)
                 continue
-            # A line that says nothing that is known: a sign of life, no more.
+            # A line that says nothing new: a sign of life, no more.
             load = current.load
             if at > (self.heard_at or 0.0):
                 self.heard_at = at
             load.heard(at)
-            if load.telling_at is None or at >= load.telling_at:
+            if (load.telling_at is None or at >= load.telling_at) and not any(map(marks.notice, rows)):
                 load.telling_at, load.telling_line = at, line.text
             if line.pid:
                 ranks = current.ranks

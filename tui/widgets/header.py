@@ -46,24 +46,23 @@ def header(scene: Scene, width: int) -> list[Row]:
     """Both lines in ``width`` cells: what the first one has no room for leads the second."""
     view = scene.view
     loud = "lost" if scene.link_lost else _LOUD.get(view.state, "")
+    badge = _badge(scene, loud)
     pieces = [
-        Piece(
-            0, Row()(safe(view.unit).removesuffix(".service") or "no unit", "strong")(" @ ", "muted")(safe(view.target))
-        ),
-        Piece(0, _badge(scene, loud)),
+        Piece(0, _names(view, width - 2 - _GAP - _width(badge))),
+        Piece(0, badge),
         Piece(1, _progress(view)),
         Piece(2, _elapsed(view)),
         Piece(3, _forecast(scene)),
         Piece(5, _link(scene), right=True),
         Piece(6, _recording(scene), right=True),
-        Piece(4, _mode(scene), right=True),
+        Piece(1, _mode(scene), right=True),
     ]
     top, left_out = _compose([piece for piece in pieces if piece.row], width)
     if loud:
         top = Row([(text, loud) for text, _ in top], loud)
     headline = _headline(scene)
     if loud and not scene.link_lost and _width(headline) + _GAP + _width_of(left_out) > width - 2:
-        left_out = []  # why it failed comes before how the link is
+        left_out = [piece for piece in left_out if piece.rank <= 1]  # why it failed comes before how the link is
     bottom, _ = _compose(left_out, width, middle=headline)
     return [top, bottom]
 
@@ -95,6 +94,13 @@ def _compose(pieces: Sequence[Piece], width: int, middle: Row | None = None) -> 
     if tail:
         line(" " * max(1, width - 1 - _width(line) - _width(tail)), "").extend(tail)
     return line, [piece for piece in pieces if piece in left_out]
+
+
+def _names(view: View, room: int) -> Row:
+    """Who is watched, in the room that the state leaves: the state has its place whatever the names are."""
+    unit = safe(view.unit).removesuffix(".service") or "no unit"
+    target = clip(safe(view.target), room * 2 // 5)
+    return Row()(clip(unit, room - 3 - cell_len(target)), "strong")(" @ ", "muted")(target)
 
 
 def _badge(scene: Scene, loud: str) -> Row:

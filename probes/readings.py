@@ -97,6 +97,8 @@ class UnitReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="u
     drop_ins: tuple[str, ...] = ()
     needs_reload: bool = False
     user: str = ""
+    server_argv: tuple[str, ...] = ()
+    """argv of the model server among the unit's processes, exact, whatever script started it; empty: not found (yet)"""
     near: tuple[str, ...] = ()
     """Unit names like this one, when it does not exist."""
 

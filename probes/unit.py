@@ -11,25 +11,34 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import replace
 
+from probes.arguments import is_server, model
 from probes.asking import Answer, Asker, asking
 from probes.clock import SYSTEM, Clock
 from probes.host import Host
 from probes.probe import ProbeFailed, words
-from probes.readings import Reading, UnitFile
+from probes.readings import Reading, UnitFile, UnitReading
 from probes.systemd import PROPERTIES, unit_reading
 
 SCRIPT = r"""
 unit=$1 scope=$2 properties=$3
 : "${XDG_RUNTIME_DIR:=/run/user/$(id -u)}"
 export XDG_RUNTIME_DIR TZ=UTC0 SYSTEMD_COLORS=0 SYSTEMD_PAGER= SYSTEMD_URLIFY=0
+groups=/sys/fs/cgroup
+[ -e $groups/cgroup.controllers ] || groups=$groups/systemd
 times=--timestamp=us+utc
 show() { systemctl "$scope" --no-pager $times show -p "$properties" -- "$unit"; }
 answer() {
-case $1 in
+control=${1#* }
+case ${1%% *} in
 show)
   date +%s.%N
   show 2>/dev/null || { times=; show 2>&1; } ;;
 cat) systemctl "$scope" --no-pager cat -- "$unit" ;;
+argv)
+  while IFS= read -r pid; do
+    printf '\036%s\n' "$pid"
+    tr '\000' '\n' <"/proc/$pid/cmdline"
+  done 2>/dev/null <"$groups$control/cgroup.procs" ;;
 near)
   systemctl "$scope" --no-pager --no-legend --plain --full --all --type=service list-units
   systemctl "$scope" --no-pager --no-legend --full --type=service list-unit-files ;;
@@ -37,7 +46,8 @@ esac
 }
 """
 """Asks: ``show`` (the host's time in seconds on the first line, then the properties), ``cat``, ``near`` (a unit name
-first on each line). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC because of TZ."""
+first on each line), ``argv CGROUP`` (for each process of the group the byte 036, its pid, and its arguments, one a
+line). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC because of TZ."""
 
 EVERY = 5.0
 SUFFIXES = (".service", ".scope", ".slice", ".socket", ".target", ".timer", ".mount")
@@ -62,6 +72,7 @@ class UnitProbe:
         self._every = every
         self._wanted = asyncio.Event()
         self._text_of: tuple[object, ...] = ()
+        self._server: tuple[object, tuple[str, ...]] = ("", ())
 
     def poke(self) -> None:
         """Ask now rather than at the next turn."""
@@ -97,11 +108,13 @@ class UnitProbe:
         if answer.status:
             raise refusal(answer._replace(output=shown), self._scope)
         self._compare(said, at, time.monotonic() - began)
-        reading = unit_reading(shown, at=self._clock.now() + self.offset, unit=self.unit)
-        out: list[Reading] = [reading]
+        reading: UnitReading = unit_reading(shown, at=self._clock.now() + self.offset, unit=self.unit)
         if reading.load == "not-found":
             near = near_names(self.unit, (await asker.ask("near")).output)
             return [replace(reading, near=near)]
+        if reading.main_pid and reading.control_group:
+            reading = replace(reading, server_argv=await self._server_argv(asker, reading))
+        out: list[Reading] = [reading]
         text_of = (reading.fragment, reading.drop_ins, reading.needs_reload, reading.invocation, reading.load)
         if text_of != self._text_of:
             answer = await asker.ask("cat")
@@ -110,6 +123,14 @@ class UnitProbe:
                 out.append(UnitFile(at=reading.at, unit=reading.unit, text=text))
             self._text_of = text_of
         return out
+
+    async def _server_argv(self, asker: Asker, reading: UnitReading) -> tuple[str, ...]:
+        """Asked again until a server is among the processes, then once a start."""
+        start = (reading.invocation, reading.main_pid)
+        if self._server[0] != start or not self._server[1]:
+            answer = await asker.ask(f"argv {reading.control_group}")
+            self._server = (start, server_among(answer.output))
+        return self._server[1]
 
     def _compare(self, said: bytes, at: float, took: float) -> None:
         """The host's clock against ours. The answer's own way makes it uncertain by what it took."""
@@ -130,6 +151,17 @@ def near_names(unit: str, listing: bytes, most: int = 5) -> tuple[str, ...]:
     by_stem = {name.removesuffix(".service").lower(): name for name in sorted(names - set(holding))}
     alike = difflib.get_close_matches(stem, by_stem, n=most, cutoff=0.6)
     return tuple([*holding, *(by_stem[name] for name in alike)][:most])
+
+
+def server_among(listing: bytes) -> tuple[str, ...]:
+    """The arguments of the first process that starts a model server, from the answer to ``argv``. Its children have
+    given themselves other titles, or are named after the same command: the oldest process comes first."""
+    for process in listing.decode("utf-8", "backslashreplace").split("\x1e"):
+        pid, _, rest = process.partition("\n")
+        argv = tuple(rest.removesuffix("\n").split("\n"))
+        if pid.isdigit() and is_server(argv) and model(argv):
+            return argv
+    return ()
 
 
 def refusal(answer: Answer, scope: str) -> ProbeFailed:

@@ -2,7 +2,7 @@
 
 vLLM has written its heads in four ways since 0.6 (coloured or not, with the process before or after the level, with a
 space in the process name, behind a container's prefix). One expression finds them all, because the level, the date and
-``[file:line]`` have stayed together; nothing else is relied upon. Lines without a head (bars, uvicorn, bare tracebacks,
+``file:line]`` have stayed together; nothing else is relied upon. Lines without a head (bars, uvicorn, bare tracebacks,
 systemd's own) are all message.
 """
 
@@ -28,7 +28,7 @@ class Head(Struct, frozen=True):
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTAINER = re.compile(r"^[A-Za-z0-9][\w.-]*-\d+\s+\| ?")
 _PROCESS = re.compile(r"\((\w[\w .=-]{0,60}) pid=(\d{1,10})\) ?")
-_RECORD = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d) \[([^\]\s:]{1,200}:\d{1,7})\] ?")
+_RECORD = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d) \[?([^\]\[\s:]{1,200}:\d{1,7})\] ?")
 _UVICORN = re.compile(r"^(DEBUG|INFO|WARNING|ERROR|CRITICAL): {2,6}")
 _SGLANG = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)((?: (?:DP|PP|TP|EP)\d+)*)\] ")
 

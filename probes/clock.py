@@ -75,9 +75,9 @@ class StoryClock:
 
     async def sleep_until(self, at: float) -> None:
         """Return once ``now()`` is ``at`` or later, also when the speed changes or the time is moved meanwhile."""
-        while (left := at - self.now()) > 0:
+        while (now := self.now()) < at:
             changed = self._changed
-            limit = None if self._paused else self._real_seconds(left)
+            limit = None if self._paused else self._real_seconds(now, at)
             try:
                 await asyncio.wait_for(changed.wait(), limit)
             except TimeoutError:
@@ -113,11 +113,12 @@ class StoryClock:
         """Be at ``to`` now."""
         self._set(to, self._speed)
 
-    def _real_seconds(self, story: float) -> float:
+    def _real_seconds(self, now: float, at: float) -> float:
+        """How long it takes from ``now`` to ``at``."""
         if self._until is None:
-            return story / self._speed
-        fast = max(min(self._until - self.now(), story), 0.0)
-        return fast / self._speed + (story - fast) / self._then
+            return (at - now) / self._speed
+        fast = max(min(self._until, at) - now, 0.0)
+        return fast / self._speed + (at - now - fast) / self._then
 
     def _set(self, story: float, speed: float) -> None:
         self._story, self._real, self._speed = story, time.monotonic(), speed

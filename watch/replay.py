@@ -39,12 +39,12 @@ class Replay:
     async def batches(self) -> AsyncIterator[list[Reading]]:
         """The readings that are due, until the recording is over. To be iterated once."""
         batch: list[Reading] = []
-        last = self._clock.now()
+        last: float | None = None
         for at, place, reading in _due(iter(self._reader)):
             if batch and (at > self._clock.now() or len(batch) >= MOST):
                 yield batch
                 batch = []
-            if at > last:
+            if last is None or at > last:
                 await self._clock.sleep_until(at)
                 last = at
             batch.append(reading)
@@ -52,7 +52,8 @@ class Replay:
         if batch:
             yield batch
         self._clock.pause()
-        self._clock.move(last)
+        if last is not None:
+            self._clock.move(last)
 
     def keep(self, reading: R) -> tuple[int, R]:
         """The place of a reading in its file; asked for each reading, in the order in which they were given."""

@@ -8,6 +8,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import msgspec
 from msgspec import Struct
@@ -126,6 +127,12 @@ class SessionReader:
         elif self._cut:
             notes.append("it ends in the middle of a line: the run was ended while it wrote")
         return notes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         if self._file >= 0:

@@ -53,7 +53,7 @@ def test_it_fits_and_says_who_and_how_at_every_width(picture: Callable[[], View]
 def test_names_of_any_length_leave_room_for_the_state() -> None:
     view = msgspec.structs.replace(views.failed(), unit="u" * 300, target="日本" * 100)
     for width in (80, 120, 200):
-        top, bottom = drawn(view, width)
+        top, _bottom = drawn(view, width)
         assert cell_len(top) <= width
         assert "FAILED" in top
 

@@ -33,9 +33,6 @@ from watch.lines import ERROR, WARNING
 _STRIPS: Final = 1024
 """Drawn lines kept: several screens full, also of a very tall terminal."""
 
-_STEP: Final = 20
-"""Characters that a long line moves at a time."""
-
 _LONG: Final = 1 << 16
 _HEAD: Final = 4096
 """Of a line longer than 64 KiB only the beginning is taken apart: a head stands nowhere else."""
@@ -203,8 +200,10 @@ class Journal(Drawn, can_focus=True):
     def _retitle(self) -> None:
         store = self.store
         shown, total = len(store.shown), len(store)
-        parts = ["following" if self.following else f"line {self._cursor + 1:,}" if shown else "no lines"]
-        parts.append(f"{total:,} lines" if shown == total else f"{shown:,} of {total:,} lines")
+        parts = ["following" if self.following else f"line {self._cursor + 1:,}" if shown else "no line"]
+        parts.append(
+            (f"{total:,} lines" if total else "no lines yet") if shown == total else f"{shown:,} of {total:,} lines"
+        )
         chosen = store.filter
         parts.extend(filter(None, (_SEVERITIES[chosen.loudness],)))
         if chosen.process is not None:
@@ -340,18 +339,20 @@ class Journal(Drawn, can_focus=True):
         self.move_to(0)
 
     def action_left(self) -> None:
-        self._shift(self._from - _STEP)
+        self._shift(-1)
 
     def action_right(self) -> None:
-        self._shift(self._from + _STEP)
+        self._shift(1)
 
-    def _shift(self, start: int) -> None:
-        start = max(0, start)
+    def _shift(self, way: int) -> None:
+        """Half a screen sideways, no further than the longest line in sight has text."""
+        step = max(10, self.inner.width // 2)
+        start = max(0, self._from + way * step)
         if start > self._from:
             top = self.scroll_offset.y
             rows = self.store.shown[top : top + self.size.height]
             longest = max((len(take_apart(self.store.line(index).text).message) for index in rows), default=0)
-            start = min(start, max(self._from, longest - _STEP))
+            start = min(start, max(self._from, longest - step))
         if start != self._from:
             self._from = start
             self.refresh()

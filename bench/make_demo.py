@@ -100,6 +100,7 @@ def make() -> Story:
             "NRestarts": "0",
             "NeedDaemonReload": "no",
         },
+        argv=("/opt/vllm/bin/python3", *argv),
         invocation=INVOCATION,
         boot=BOOT,
         main_pid=moments_pid(events),

@@ -44,7 +44,15 @@ class StoryClock:
     ``until``: from this time on it runs at ``then`` instead (the demo is fast until the server is ready, then real).
     """
 
-    def __init__(self, start: float, speed: float = 1.0, *, until: float | None = None, then: float = 1.0) -> None:
+    def __init__(
+        self,
+        start: float,
+        speed: float = 1.0,
+        *,
+        until: float | None = None,
+        then: float = 1.0,
+        paused: bool = False,
+    ) -> None:
         if speed <= 0 or then <= 0:
             raise ValueError("a speed is a number above 0")
         self._real = time.monotonic()
@@ -52,7 +60,7 @@ class StoryClock:
         self._speed = speed
         self._until = until
         self._then = then
-        self._paused = False
+        self._paused = paused
         self._changed = asyncio.Event()
 
     def now(self) -> float:

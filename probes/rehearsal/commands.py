@@ -76,6 +76,10 @@ def _unit(stage: Stage, ask: str) -> bytes:
         return f"{stage.now():.6f}\n{shown}\n".encode()
     if ask == "cat":
         return f"# {stage.story.fragment}\n{stage.story.unit_file}".encode()
+    if ask.startswith("argv"):
+        if stage.at() < stage.story.started:
+            return b""
+        return f"\x1e{stage.story.main_pid}\n".encode() + "".join(f"{word}\n" for word in stage.story.argv).encode()
     return f"{stage.story.unit} loaded\n".encode()
 
 
@@ -111,6 +115,7 @@ def _time(at: float) -> str:
 
 _ANSWERS: dict[str, Callable[[Stage, str], bytes]] = {unit_probe.SCRIPT: _unit}
 _SCRIPTS: dict[str, Callable[[Stage], bytes]] = {
+    journal_probe.RIGHTS: lambda stage: b"0\nroot\n",
     journal_probe.FIRST: _first_cursor,
     journal_probe.LAST_INVOCATION: _last_invocation,
 }

@@ -41,8 +41,7 @@ class Rehearsal:
         self.story = story
         real = (story.opened + LEAD) / speed
         begin = now + real - story.opened
-        self.clock = StoryClock(begin - LEAD, speed, until=begin + story.opened, then=min(speed, 1.0))
-        self.clock.pause()
+        self.clock = StoryClock(begin - LEAD, speed, until=begin + story.opened, then=min(speed, 1.0), paused=True)
         self._stage = Stage(story, begin, self.clock)
         self._folder = ""
         self._server: asyncssh.SSHAcceptor | None = None

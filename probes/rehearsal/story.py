@@ -90,6 +90,8 @@ class Story(Struct, frozen=True, kw_only=True):
     fragment: str
     properties: dict[str, str]
     """of ``systemctl show``, those that do not change during the load"""
+    argv: tuple[str, ...]
+    """of the server's process"""
     invocation: str
     boot: str
     main_pid: int

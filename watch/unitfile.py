@@ -138,6 +138,9 @@ def words(text: str) -> tuple[Word, ...]:
     while index < len(text):
         char = text[index]
         if char == "\\":
+            if not started and text[index + 1 : index + 2] == ";":  # a semicolon that separates nothing
+                piece, started, quoted, index = [";"], True, True, index + 2
+                continue
             found, index = _escape(text, index + 1)
             piece.append(found)
             started = True

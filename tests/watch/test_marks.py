@@ -59,7 +59,7 @@ def test_named_groups_are_facts() -> None:
 
 def test_an_error_dump_is_no_beginning() -> None:
     assert not MATCHER.rows(
-        "ERROR 09-20 09:12:12 [dump_input.py:69] Dumping input data for V1 LLM engine (v0.11.0) with config: model='x', "
+        "ERROR 09-20 09:12:12 [dump_input.py:69] Dumping input data for V1 LLM engine (v0.11.0) with config: model='x'"
     )
 
 

@@ -40,7 +40,7 @@ _ALONE = (
 # The feeder is put in the background inside the pipe's first part, because a shell waits for every part of a pipe: it
 # is the watcher too, and ends when the channel is closed after the command.
 _FED = (
-    "exec 3<&0;trap g=1 TERM;{{ (exec <&3;trap : TERM;{source};exec >/dev/null 2>&1;{after})& }}|(exec ",
+    "exec 3<&0;trap g=1 TERM;{{ (exec <&3 2>/dev/null;trap : TERM;{source};exec >/dev/null;{after})& }}|(exec ",
     ' 3<&-);s=$?;[ "$g" ]&&kill -KILL -$$;exit $s',
 )
 

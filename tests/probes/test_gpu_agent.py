@@ -45,7 +45,7 @@ async def collect(count: int, interval: float = 0.02, pythons=(sys.executable,))
 
 async def test_samples_carry_the_figures_in_one_meaning(nvml):
     nvml()
-    gpus, others = await collect(3)
+    gpus, others = await collect(6)
     first, last = gpus[0].devices, gpus[-1].devices
     assert [device.index for device in first] == [0, 1]
     device = first[0]

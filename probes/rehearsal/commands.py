@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 
 from probes import journal as journal_probe
 from probes import unit as unit_probe
 from probes.asking import asked
 from probes.rehearsal.journal import Journal
-from probes.rehearsal.stage import Stage
+from probes.rehearsal.nvidia import nvidia_smi
+from probes.rehearsal.stage import Stage, Write
 
 NOT_FOUND = 127
 
-Write = Callable[[bytes], Awaitable[None]]
 Input = AsyncIterator[bytes]
 
 
@@ -23,7 +23,7 @@ async def play(stage: Stage, argv: Sequence[str], given: Input, write: Write, co
     if program == "journalctl" and "--follow" in argv:
         return await _follow(stage, argv, write)
     if program == "nvidia-smi":
-        return await _nvidia_smi(stage, argv, write, complain)
+        return await nvidia_smi(stage, argv, write, complain)
     if program == "sh" and len(argv) > 2:
         question = asked(argv)
         if question is not None and question[0] in _ANSWERS:
@@ -120,77 +120,3 @@ _SCRIPTS: dict[str, Callable[[Stage], bytes]] = {
     journal_probe.LAST_INVOCATION: _last_invocation,
 }
 _SIMPLE: dict[str, Callable[[Stage, Sequence[str]], bytes]] = {"id": lambda stage, argv: b"0\n"}
-
-
-# ----- nvidia-smi
-
-
-async def _nvidia_smi(stage: Stage, argv: Sequence[str], write: Write, complain: Write) -> int:
-    fields = next((a.partition("=")[2].split(",") for a in argv if a.startswith("--query-gpu=")), [])
-    if not fields:
-        await complain(b"nvidia-smi: only --query-gpu is played in the demo\n")
-        return 2
-    layout = next((a.partition("=")[2].split(",") for a in argv if a.startswith("--format=")), [])
-    if "noheader" not in layout:
-        await write((", ".join(f"{field} [MiB]" if "memory" in field else field for field in fields) + "\n").encode())
-    while True:
-        rows = [", ".join(row) for row in _gpu_rows(stage, fields)]
-        await write(("\n".join(rows) + "\n").encode())
-        if not (period := _period(argv)):
-            return 0
-        await stage.clock.sleep(period)
-
-
-def _period(argv: Sequence[str]) -> float:
-    for index, argument in enumerate(argv):
-        name, equals, value = argument.partition("=")
-        if name in ("-lms", "--loop-ms", "-l", "--loop"):
-            number = float(value if equals else argv[index + 1])
-            return number / 1000 if name in ("-lms", "--loop-ms") else number
-    return 0.0
-
-
-def _gpu_rows(stage: Stage, fields: Sequence[str]) -> list[list[str]]:
-    story = stage.story
-    rows = []
-    for index, (facts, gpu) in enumerate(zip(story.gpu_facts, story.gpus_at(stage.at()).gpus, strict=True)):
-        local = datetime.fromtimestamp(stage.now(), UTC).strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
-        known = {
-            "timestamp": local,
-            "driver_version": story.driver,
-            "count": str(len(story.gpu_facts)),
-            "index": str(index),
-            "name": facts.name,
-            "gpu_name": facts.name,
-            "uuid": facts.uuid,
-            "gpu_uuid": facts.uuid,
-            "pci.bus_id": facts.bus,
-            "memory.total": f"{facts.total:.0f}",
-            "memory.used": f"{gpu.used:.0f}",
-            "memory.free": f"{gpu.free:.0f}",
-            "memory.reserved": f"{gpu.reserved:.0f}",
-            "utilization.gpu": f"{gpu.utilization:.0f}",
-            "utilization.memory": f"{gpu.memory_utilization:.0f}",
-            "power.draw": f"{gpu.power:.2f}",
-            "power.draw.instant": f"{gpu.power:.2f}",
-            "power.limit": f"{facts.power_limit:.2f}",
-            "enforced.power.limit": f"{facts.power_limit:.2f}",
-            "temperature.gpu": f"{gpu.temperature:.0f}",
-            "clocks.sm": f"{gpu.sm:.0f}",
-            "clocks.current.sm": f"{gpu.sm:.0f}",
-            "clocks.mem": f"{gpu.mem:.0f}",
-            "clocks.current.memory": f"{gpu.mem:.0f}",
-            "pstate": "P0",
-            "clocks_event_reasons.active": f"0x{gpu.reasons:016x}",
-            "clocks_throttle_reasons.active": f"0x{gpu.reasons:016x}",
-            "ecc.errors.uncorrected.volatile.total": "0",
-            "pcie.link.gen.current": str(facts.pcie_gen),
-            "pcie.link.gen.max": str(facts.pcie_gen),
-            "pcie.link.width.current": str(facts.pcie_width),
-            "pcie.link.width.max": str(facts.pcie_width),
-            "persistence_mode": "Enabled",
-            "compute_mode": "Default",
-            "mig.mode.current": "Disabled",
-        }
-        rows.append([known.get(field.strip(), "[N/A]") for field in fields])
-    return rows

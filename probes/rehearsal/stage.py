@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from probes.clock import StoryClock
 from probes.rehearsal.story import Story
+
+Write = Callable[[bytes], Awaitable[None]]
+"""How a command that is played writes."""
 
 
 class Stage:

@@ -12,7 +12,8 @@ import pytest
 
 from probes.host import HostError
 from probes.journal import JournalProbe
-from probes.readings import JournalLine, LinkReading, UnitFile, UnitReading
+from probes.nvidia_smi import QUERY, SmiDecoder, compute_apps
+from probes.readings import GpuReading, JournalLine, LinkReading, UnitFile, UnitReading
 from probes.rehearsal.host import LEAD, Rehearsal
 from probes.rehearsal.story import Story, load_story
 from probes.ssh import SshHost
@@ -160,3 +161,34 @@ def test_the_data_is_what_the_recordings_give() -> None:
     from bench import make_demo
 
     assert make_demo.make() == load_story()
+
+
+async def test_nvidia_smi_in_its_own_words(story: Story) -> None:
+    async with playing(story, 2000.0) as (rehearsal, host):
+        rehearsal.clock.resume()
+        await rehearsal.clock.sleep_until(1_800_000_000.0)
+        decoder = SmiDecoder()
+        argv = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv", "-lms", "1000"]
+        rounds: list[GpuReading] = []
+        async with host.stream(argv) as stream:
+            async for chunk in stream:
+                rounds += decoder.feed(chunk, rehearsal.clock.now())
+                if rounds:
+                    break
+        assert (decoder.noise, decoder.troubles, decoder.unknown_field) == (0, [], "")
+        first, second = rounds[0].devices
+        assert (first.index, first.name, second.index) == (0, "NVIDIA H200", 1)
+        recorded = story.gpus_at(story.opened).gpus[0]
+        assert (first.used_mib, first.total_mib, first.reserved_mib) == (recorded.used, 143771.0, 615.0)
+        assert first.power is not None
+        assert rounds[0].driver == story.driver
+        assert None not in (first.sm_mhz, first.mem_mhz, first.throttle, first.pcie_gen, first.power_limit)
+        done = await host.run(
+            ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv"]
+        )
+        found = compute_apps(done.stdout.decode(), decoder.uuids)
+        assert [(process.gpu, process.pid, process.name) for process in found] == [
+            (0, 2125, "VLLM::Worker_TP"),
+            (1, 2126, "VLLM::Worker_TP"),
+        ]
+        assert (await host.run(["nvidia-smi"])).status == 2

@@ -29,6 +29,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bench.make_priors import TIMELINES, make_priors
+from bench.recordings import OneEarlier, Outcome, forecasts, played, read_recordings
 from bench.timelines import BadTimelines, Timeline, as_earlier, load_at, pairs, read_timelines
 from watch.forecast import Forecast, forecast
 from watch.priors import Priors, shipped_priors
@@ -120,6 +121,21 @@ def with_history(timelines: Sequence[Timeline], priors_for: Callable[[Timeline],
     return out
 
 
+def score_recordings(outcomes: Sequence[Outcome], pairs_only: bool = False) -> list[Score]:
+    """Recordings through the fold. ``pairs_only``: each with every other of its key as its one earlier load."""
+    out: list[Score] = []
+    for outcome in outcomes:
+        others = [other for other in outcomes if other is not outcome and other.key == outcome.key]
+        for history in [OneEarlier(o.key, o.load) for o in others] if pairs_only else [None]:
+            start = outcome.recording.started
+            for moment, now, shown in forecasts(outcome, MOMENTS, history):
+                if shown is not None:
+                    figures = (now - start, outcome.ready - start)
+                    times = (shown.low - start, shown.middle - start, shown.high - start)
+                    out.append(Score(outcome.recording.name, moment, *figures, *times))
+    return out
+
+
 def table(title: str, scores: Sequence[Score]) -> str:
     """One block of the printed table."""
     head = (
@@ -194,10 +210,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(table("the same loads without their history", alone))
     else:
         print("one earlier load of the same configuration: no repeats in this file\n")
+    recorded: list[Score] = []
+    if own:
+        outcomes = [outcome for recording in read_recordings() if (outcome := played(recording)) is not None]
+        recorded = score_recordings(outcomes)
+        again = score_recordings(outcomes, pairs_only=True)
+        n = len(outcomes)
+        print(table(f"recordings through the fold, first load ({n} that reach ready; those on a CPU, tiny)", recorded))
+        print(table(f"recordings with one earlier load of the same key ({len(again) // len(MOMENTS)} pairs)", again))
+        recorded += again
     if args.list:
         print(listing(first))
         if count:
             print(listing(with_history(timelines, lambda _: shipped)))
+        print(listing(recorded))
     return 0
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.timelines import BadTimelines, Timeline, load_at, phases, read_timelines
-from watch.forecast import features
+from watch.forecast import features, weights_gib
 from watch.normals import Matrix, squash
 from watch.pieces import PIECES, Piece, bounds, durations, first_bar
 from watch.priors import (
@@ -29,12 +29,16 @@ from watch.priors import (
     PieceTable,
     Priors,
     Silent,
+    SizeTable,
 )
 from watch.rates import bar_ends
 
 TIMELINES = Path(__file__).parent.parent / "tests" / "recordings" / "timelines" / "timelines.jsonl"
 PRIORS = Path(__file__).parent.parent / "watch" / "priors.toml"
 FEATURES = ("log_gib", "log2_ranks", "sglang", "unified_memory", "release", "draft")
+SIZE_UNIT = 8.0
+SIZE: dict[Piece, float] = {"read": 1.0, "place": 0.5, "capture": 0.5}
+"""Exponents: reading takes time in proportion to the bytes; placing and capture grow with the root, measured."""
 SHRINK = 12.0
 LEAST_SCALE = 0.25
 SMALLEST_PIVOT = 0.05
@@ -62,7 +66,9 @@ HISTORY = HistoryTable(
     weights=(1.0, 0.5, 0.25),
 )
 """Five pairs of repeats are too few to fit nine numbers: these are set to hold them and the CPU recordings' repeats."""
-CALIBRATION = Calibration(low=0.08, middle=0.5, high=0.95, by_total=0.5, by_rest=0.5, early=1.1, late=0.85, history=1.0)
+CALIBRATION = Calibration(
+    low=0.07, middle=0.5, high=0.95, by_total=0.75, by_rest=0.5, early=1.2, late=0.85, history=1.2
+)
 """Chosen by cross-validation (``bench/forecast.py``) among round values; see there for what they cost and bring."""
 
 
@@ -82,6 +88,8 @@ class Row:
         self.capture = math.log1p(cut["capture"]) if "capture" in cut else None
         if timeline.eager:
             cut.pop("capture", None)
+        gib = weights_gib(load)
+        self.size = math.log1p(gib / SIZE_UNIT) if gib is not None else None
         self.eager, self.warm = timeline.eager, timeline.compile_cache_warm
         self.pieces: dict[Piece, float] = {piece: math.log1p(seconds) for piece, seconds in cut.items()}
         self.features = features(load)
@@ -94,24 +102,40 @@ def make_priors(timelines: Sequence[Timeline]) -> Priors:
     rows = [Row(timeline) for timeline in timelines]
     pieces: dict[Piece, PieceTable] = {}
     columns: list[list[float | None]] = []
+    sizes = [row.size for row in rows if row.size is not None]
+    usual, between = _student(sizes)
     for piece in PIECES:
-        values = [row.pieces[piece] for row in rows if piece in row.pieces]
+        exponent = SIZE.get(piece, 0.0)
+        logs = [
+            row.pieces[piece] - exponent * (row.size or 0.0)
+            if piece in row.pieces and (row.size is not None or not exponent)
+            else None
+            for row in rows
+        ]
+        values = [value for value in logs if value is not None]
         if len(values) < 3:
             raise ValueError(f"only {len(values)} loads show the piece {piece}")
         median, scale = _student(values)
-        pieces[piece] = PieceTable(round(median, 4), round(scale, 4), len(values))
-        columns.append([squash((row.pieces[piece] - median) / scale) if piece in row.pieces else None for row in rows])
+        pieces[piece] = PieceTable(median=round(median, 4), scale=round(scale, 4), size=exponent, loads=len(values))
+        columns.append([squash((value - median) / scale) if value is not None else None for value in logs])
     tables: dict[str, FeatureTable] = {}
     for name in FEATURES:
         values = [row.features[name] for row in rows if name in row.features]
         mean = statistics.fmean(values)
         deviation = max(statistics.pstdev(values), 0.05)
-        tables[name] = FeatureTable(round(mean, 4), round(deviation, 4), len(values))
+        tables[name] = FeatureTable(
+            mean=round(mean, 4),
+            deviation=round(deviation, 4),
+            least=round(min(values), 4),
+            most=round(max(values), 4),
+            loads=len(values),
+        )
         columns.append([(row.features[name] - mean) / deviation if name in row.features else None for row in rows])
     return Priors(
         source="tests/recordings/timelines/timelines.jsonl, by bench/make_priors.py",
         loads=len(rows),
         correlation=_correlation(columns),
+        size=SizeTable(unit=SIZE_UNIT, median=round(usual, 4), scale=round(between, 4)),
         pieces=pieces,
         features=tables,
         bar=_bars(timelines),
@@ -226,9 +250,10 @@ def as_toml(priors: Priors) -> str:
         *(f"  [{', '.join(f'{v:g}' for v in row)}]," for row in priors.correlation),
         "]",
     ]
+    lines += ["", "[size]", *_fields(priors.size)]
     for piece, table in priors.pieces.items():
-        seconds = math.expm1(table.median)
-        lines += ["", f"[pieces.{piece}]  # median {seconds:.0f} s", *_fields(table)]
+        seconds = math.expm1(table.median + table.size * priors.size.median)
+        lines += ["", f"[pieces.{piece}]  # median {seconds:.0f} s at a usual size", *_fields(table)]
     for name, feature in priors.features.items():
         lines += ["", f"[features.{name}]", *_fields(feature)]
     for name in ("bar", "compile", "eager", "boot", "pre_start"):

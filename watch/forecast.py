@@ -158,6 +158,7 @@ class _Outlook:
             self._from_history()
         else:
             self._from_priors()
+        self.prior = self.cov
         self._observe()
 
     def _find_running(self) -> None:
@@ -185,15 +186,21 @@ class _Outlook:
         self.mean = [0.0] * size
         self.cov = [list(row) for row in priors.correlation]
         for piece in PIECES:
-            self.median[piece] = priors.pieces[piece].median
-            self.scale[piece] = priors.pieces[piece].scale
+            self.median[piece], self.scale[piece] = self._prior(piece)
         if load.compile_cache_warm is not None:
             self.median["compile"] += priors.compile.warm if load.compile_cache_warm else priors.compile.cold
         seen = features(load)
         for index, (name, table) in enumerate(priors.features.items(), len(PIECES)):
             if name in seen:
-                value = max(-3.0, min(3.0, (seen[name] - table.mean) / table.deviation))
+                value = (max(table.least, min(table.most, seen[name])) - table.mean) / table.deviation
                 self.mean, self.cov = condition(self.mean, self.cov, index, value, 1e-3)
+
+    def _prior(self, piece: Piece) -> tuple[float, float]:
+        """``median`` and ``scale`` of log(1 + seconds) of a piece, for a checkpoint of this size."""
+        table, size, gib = self.priors.pieces[piece], self.priors.size, weights_gib(self.load)
+        if gib is None:
+            return table.median + table.size * size.median, math.hypot(table.scale, table.size * size.scale)
+        return table.median + table.size * math.log1p(gib / size.unit), table.scale
 
     def _from_history(self) -> None:
         """Around the earlier loads' durations; what they do not show comes from the priors."""
@@ -205,8 +212,7 @@ class _Outlook:
         for piece in PIECES:
             pairs = [(math.log1p(d[piece]), w) for d, w in zip(cut, table.weights, strict=False) if piece in d]
             if not pairs:
-                self.median[piece] = self.priors.pieces[piece].median
-                self.scale[piece] = self.priors.pieces[piece].scale
+                self.median[piece], self.scale[piece] = self._prior(piece)
                 continue
             total = sum(weight for _, weight in pairs)
             middle = sum(value * weight for value, weight in pairs) / total
@@ -313,6 +319,9 @@ class _Outlook:
                 out.append(boot)
         else:
             first = PIECES.index(self.running)
+        if self.running == "compile":
+            out.append(self._compile_and_profile())
+            first += 2
         for index in range(first, len(PIECES)):
             piece = PIECES[index]
             if piece == "compile" and not self.compiles:
@@ -320,6 +329,21 @@ class _Outlook:
             factor = self.priors.eager.capture if piece == "capture" and load.eager and not self.earlier else 1.0
             out.append(_Stretch(PHASE_OF[piece], self.median[piece], self.scale[piece], index, factor))
         return out
+
+    def _compile_and_profile(self) -> _Stretch:
+        """While torch.compile runs, it and the profiling around it are one stretch: some versions name the end of the
+        one only after the other. To first order in the logarithm of the sum, its latent value is a weighted sum."""
+        pieces: tuple[Piece, Piece] = ("compile", "profile")
+        seconds = [math.expm1(self.median[piece]) for piece in pieces]
+        parts = [(1 + s) / (2 + sum(seconds)) * self.scale[piece] for s, piece in zip(seconds, pieces, strict=True)]
+        a, b = (PIECES.index(piece) for piece in pieces)
+        spread_of_both = math.sqrt(parts[0] ** 2 + parts[1] ** 2 + 2 * parts[0] * parts[1] * self.prior[a][b])
+        share = [part / spread_of_both for part in parts]
+        row = [share[0] * x + share[1] * y for x, y in zip(self.cov[a], self.cov[b], strict=True)]
+        self.mean = [*self.mean, share[0] * self.mean[a] + share[1] * self.mean[b]]
+        self.cov = [[*line, value] for line, value in zip(self.cov, row, strict=True)]
+        self.cov.append([*row, share[0] * row[a] + share[1] * row[b]])
+        return _Stretch("compile", math.log1p(sum(seconds)), spread_of_both, len(self.mean) - 1)
 
     def _silent(self) -> tuple[_Stretch, _Stretch]:
         """From the start to the first line, and what ExecStartPre takes."""
@@ -347,13 +371,21 @@ class _Outlook:
         return f"{self.source} and {known}" if self.source else known
 
 
+def weights_gib(load: LoadSoFar) -> float | None:
+    """Size of the checkpoint: as looked up or printed, else a guess from the model's name."""
+    if load.weights_bytes is not None and 0 < load.weights_bytes < 1e16:
+        return max(0.1, load.weights_bytes / _GIB)
+    if load.params_b is not None and 0 < load.params_b < 1e5:
+        return max(0.1, _GIB_PER_BILLION * load.params_b)
+    return None
+
+
 def features(load: LoadSoFar) -> dict[str, float]:
     """The properties of a load that its duration depends on, as far as they are known."""
     out: dict[str, float] = {}
-    if load.weights_bytes is not None and load.weights_bytes > 0:
-        out["log_gib"] = math.log(max(0.1, load.weights_bytes / _GIB))
-    elif load.params_b is not None and 0 < load.params_b < 1e5:
-        out["log_gib"] = math.log(max(0.1, _GIB_PER_BILLION * load.params_b))
+    gib = weights_gib(load)
+    if gib is not None:
+        out["log_gib"] = math.log(gib)
     ranks = (load.tp or 1) * (load.pp or 1)
     if (load.tp or load.pp) and ranks > 0:
         out["log2_ranks"] = math.log2(ranks)

@@ -15,18 +15,32 @@ PRIORS_FILE = Path(__file__).with_name("priors.toml")
 
 
 class PieceTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Durations of one piece: ``median`` and ``scale`` of log(1 + seconds), over ``loads`` loads that show it whole."""
+    """Durations of one piece: ``median`` and ``scale`` of log(1 + seconds) - size · log(1 + GiB / unit), over ``loads``
+    loads that show it whole."""
 
     median: float
     scale: float
+    size: float
     loads: int
 
 
+class SizeTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """``unit``: GiB of weights below which size hardly matters. ``median`` and ``scale`` of log(1 + GiB / unit), for
+    loads whose size is not known."""
+
+    unit: float
+    median: float
+    scale: float
+
+
 class FeatureTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """One property of a load, brought to mean 0 and deviation 1."""
+    """One property of a load, brought to mean 0 and deviation 1. ``least``..``most``: what was seen; nothing is concluded
+    from values beyond it."""
 
     mean: float
     deviation: float
+    least: float
+    most: float
     loads: int
 
 
@@ -95,6 +109,7 @@ class Priors(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     loads: int
     correlation: tuple[tuple[float, ...], ...]
+    size: SizeTable
     pieces: dict[Piece, PieceTable]
     features: dict[str, FeatureTable]
     bar: BarTable

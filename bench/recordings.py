@@ -115,9 +115,9 @@ def read_recordings(folder: Path = RECORDINGS) -> Iterator[Recording]:
 
 
 def _read(path: Path) -> Recording | None:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as stream:
-        entries = [json.loads(line) for line in stream if line.strip()]
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    entries = [json.loads(line) for line in text.splitlines() if line.strip()]
     zero, begun, argv = _start(path, entries)
     if zero is None:
         return None

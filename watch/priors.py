@@ -34,8 +34,8 @@ class SizeTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FeatureTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """One property of a load, brought to mean 0 and deviation 1. ``least``..``most``: what was seen; nothing is concluded
-    from values beyond it."""
+    """One property of a load, brought to mean 0 and deviation 1. ``least``..``most``: what was seen; nothing is
+    concluded from values beyond it."""
 
     mean: float
     deviation: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from probes.readings import (
@@ -91,7 +92,7 @@ class WatchState:
         self.target, self.unit, self.endpoint, self.demo = target, unit, endpoint, demo
         self.marks = marks if marks is not None else shipped()
         self.findings = Findings(catalogue, unit=unit)
-        self.matcher = Matcher((*self.marks.patterns, *self.findings.patterns))
+        self.matcher = _matcher((*self.marks.patterns, *self.findings.patterns))
         self.attempts = Attempts(unit)
         self.asked = Asked()
         self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
@@ -489,6 +490,12 @@ class WatchState:
                 known = self._past[load.number] = (stamp, view)
             out.append(known[1])
         return tuple(out)
+
+
+@lru_cache(maxsize=4)
+def _matcher(patterns: tuple[str, ...]) -> Matcher:
+    """A machine is costly to build and knows nothing of what it has read: folds of one table share it."""
+    return Matcher(patterns)
 
 
 def _forecast_view(outlook: Forecast | None, now: float) -> ForecastView | None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from datetime import tzinfo
 from typing import ClassVar, Final
 
+from rich.style import Style
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.dom import DOMNode
@@ -23,6 +24,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.watch import WatchScreen
 from tui.source import Source
 from tui.units import Zone
+from tui.widgets.rows import STYLES
 from watch.state import Changes
 from watch.view import View
 
@@ -38,6 +40,8 @@ class Firstlight(App[int], inherit_bindings=False):
 
     CSS_PATH = str(themes.STYLE_SHEET)
     TITLE = "firstlight"
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"fl--{name}" for name in STYLES}
+    """On the app, not on each widget: two dozen styles, resolved once a theme."""
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
     def __init__(
@@ -51,6 +55,7 @@ class Firstlight(App[int], inherit_bindings=False):
     ) -> None:
         # Textual chooses its filter before our theme is known: native colours, or NO_COLOR would be shades of grey.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        self._styles: dict[str, Style] = {}
         self.source = source
         self.store = LineStore(source.line)
         self.zone = Zone(zone)
@@ -65,6 +70,16 @@ class Firstlight(App[int], inherit_bindings=False):
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
         self.watching = WatchScreen(self.store, self.zone)
+
+    def dress(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.get_component_styles(f"fl--{name}").partial_rich_style
+        return style
+
+    def notify_style_update(self) -> None:
+        self._styles.clear()
+        super().notify_style_update()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return themes.defaults()

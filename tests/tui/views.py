@@ -531,7 +531,8 @@ class Fixed:
     reads: int = 0
 
     def __post_init__(self) -> None:
-        self._queue: asyncio.Queue[Batch | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Batch | Exception | None] = asyncio.Queue()
+        self.closed = False
 
     def feed(self, rows: Sequence[JournalLine]) -> None:
         start = len(self.kept)
@@ -545,9 +546,17 @@ class Fixed:
     def end(self) -> None:
         self._queue.put_nowait(None)
 
+    def fail(self, error: Exception) -> None:
+        self._queue.put_nowait(error)
+
     async def batches(self) -> AsyncIterator[Batch]:
-        while (batch := await self._queue.get()) is not None:
-            yield batch
+        try:
+            while (batch := await self._queue.get()) is not None:
+                if isinstance(batch, Exception):
+                    raise batch
+                yield batch
+        finally:
+            self.closed = True
 
     def now(self) -> float:
         return self.picture.now

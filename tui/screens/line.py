@@ -47,7 +47,7 @@ class LineScreen(WholeScreen):
             rows.append(Row()(f" … {len(text):,} characters", "muted"))
         rows.extend([Row(), *self._meaning(width), *_about(line, store.process(self._index), self._zone)])
         loudness = store.loudness(self._index)
-        rows.append(Row()(f" {'severity':<12}", "muted")(LEVELS[loudness].word or "not said", LEVELS[loudness].style))
+        rows.append(Row()(f" {'severity':<14}", "muted")(LEVELS[loudness].word or "not said", LEVELS[loudness].style))
         return rows
 
     async def _pour(self, text: str, width: int) -> None:

@@ -75,4 +75,4 @@ class WholeScreen(ModalScreen[None]):
 
 def fields(pairs: list[tuple[str, str]]) -> list[Row]:
     """Names and values beside each other; empty values are left out."""
-    return [Row()(f" {name:<12}", "muted")(safe(value)) for name, value in pairs if value]
+    return [Row()(f" {name:<14}", "muted")(safe(value)) for name, value in pairs if value]

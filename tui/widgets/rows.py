@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import ClassVar, Final
+from typing import Final, Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -113,10 +113,17 @@ def beside(left: Sequence[Row], extra: Sequence[Row], width: int) -> list[Row]:
     return joined
 
 
-class Drawn(ScrollView, can_focus=False):
-    """A widget of rows that are made into strips one by one."""
+class Dressed(Protocol):
+    """An app that knows the styles that pieces of text name."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"fl--{name}" for name in STYLES}
+    def dress(self, name: str) -> Style:
+        """What one name of ``STYLES`` sets: a partial style."""
+        ...
+
+
+class Drawn(ScrollView, can_focus=False):
+    """A widget of rows that are made into strips one by one, in an app that is ``Dressed``."""
+
     ALLOW_SELECT = False
 
     @property
@@ -127,8 +134,9 @@ class Drawn(ScrollView, can_focus=False):
     def style(self, names: str, base: Style | None = None) -> Style:
         """The style of these names, over the base (the widget's own by default)."""
         base = self.rich_style if base is None else base
+        app = cast(Dressed, self.app)
         for name in names.split():
-            base += self.get_component_rich_style(f"fl--{name}", partial=True)
+            base += app.dress(name)
         return base
 
     def strip(self, row: Row, width: int) -> Strip:

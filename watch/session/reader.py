@@ -60,6 +60,8 @@ class SessionReader:
             self._live = _held(self._file)
         log = f"a saved log is read by: firstlight explain {self.path}"
         first = next(lines_of(self._file), None)
+        if first is None and self._packed:
+            raise SessionError(f"{self.path} is damaged: nothing of it can be unpacked", log)
         if first is None:
             raise SessionError(
                 f"{self.path} is empty: nothing was recorded in it", f"recordings are kept in {folder()}"

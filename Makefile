@@ -31,7 +31,7 @@ test-vllm: $(VENV)/.dev  ## a real vLLM on this machine's CPU as a service on th
 	FIRSTLIGHT_REQUIRE_HOST=1 FIRSTLIGHT_VLLM=1 $(BIN)/python -m pytest -m vllm $(ARGS)
 
 cases: $(VENV)/.dev  ## explain every recorded situation and compare it with what is known to be true
-	$(BIN)/python -m watch.casecheck $(ARGS)
+	$(BIN)/python tests/cases/run.py $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff, mypy --strict, and the direction of imports
 	$(BIN)/ruff check --quiet .

@@ -144,16 +144,19 @@ class Catalogue:
         """All patterns as one machine."""
         return Matcher(self.patterns)
 
-    def find(self, index: int, text: str) -> tuple[int, dict[str, str]]:
-        """Where one pattern begins in a text in which it occurs, and its named groups that took part. A group's name
-        may end in a digit where several alternatives give the same thing: ``bdf2`` is a ``bdf``."""
+    def find(self, index: int, text: str) -> tuple[int, dict[str, str]] | None:
+        """Where one pattern begins in a text, and its named groups that took part; None where it does not occur. A
+        group's name may end in a digit where several alternatives give the same thing: ``bdf2`` is a ``bdf``."""
         compiled = self._compiled[index]
         if compiled is None:
             compiled = self._compiled[index] = re2.compile(self.patterns[index], _options())
         found = compiled.search(text)
         if found is None:
-            return 0, {}
-        return found.start(), {name.rstrip("0123456789"): value for name, value in found.groupdict().items() if value}
+            return None
+        groups = {name.rstrip("0123456789"): value for name, value in found.groupdict().items() if value}
+        if "bdf" in groups:
+            groups["bdf"] = _device(groups["bdf"])
+        return found.start(), groups
 
     def near(self, row: Row, text: str) -> bool:
         """Whether what the row wants near by is in the text."""
@@ -276,6 +279,15 @@ def _tables(text: str) -> list[tuple[int, str, dict[str, Any] | str]]:
         except tomllib.TOMLDecodeError as error:
             pieces.append((lines[index], names[index], f"not valid TOML ({error})"))
     return pieces
+
+
+def _device(address: str) -> str:
+    """A PCI address in one form: kernel, driver and nvidia-smi write 0000:61:00, 00000000:61:00.0 and 61:00.0."""
+    address = address.lower().rstrip(".:")
+    if address.count(":") < 2:
+        address = f"0000:{address}"
+    domain, _, rest = address.partition(":")
+    return f"{domain[-4:]}:{rest}" + ("" if "." in rest else ".0")
 
 
 _LISTS = ("pattern", "match", "nomatch", "source", "phases", "after", "refines", "because", "cleared_by")

@@ -148,7 +148,10 @@ class Findings:
             owner = self.catalogue.owners[index]
             if owner is None:
                 continue
-            start, groups = self.catalogue.find(index, message)
+            span = self.catalogue.find(index, message)
+            if span is None:  # it was in what the head took off
+                continue
+            start, groups = span
             if isinstance(owner, Row):
                 known = found.get(owner.id)
                 if known is None:
@@ -227,15 +230,14 @@ class Findings:
         return entry
 
     def _in_unit(self, entry: Entry) -> None:
-        """Which line of the unit it is, where its text is known; what the text alone made us expect has come true."""
+        """Which line of the unit it is, where its text is known. What the text alone let us expect has come true."""
         for name in entry.values.get("name", ()):
             for word in name.split(", "):
                 key, ref = self._judge.variable(word)
                 entry.learn({"key": key})
                 entry.show(ref)
-        for other in (*self._by_load.get(HOST, ()), *self._by_load.get(entry.load, ())):
-            if other.row.id == "unit-variable":
-                other.cleared = True
+        for number in (HOST, entry.load):
+            self._by_load[number] = [e for e in self._by_load.get(number, ()) if e.row.id != "unit-variable"]
 
     # --------------------------------------------------------------------------------------------------- tracebacks
 
@@ -464,6 +466,28 @@ class Findings:
             )
         }
 
+    def learn(self, row: str, values: Mapping[str, str], refs: Iterable[str] = ()) -> None:
+        """What is known from elsewhere about a finding that is there, for its texts and its lines."""
+        for entry in self._entries.values():
+            if entry.row.id == row:
+                entry.learn(values)
+                for ref in refs:
+                    entry.show(ref)
+
+    def note(
+        self, row: str, values: Mapping[str, str], *, load: int, at: float, phase: Phase, refs: Iterable[str]
+    ) -> None:
+        """A finding that is made by looking at the whole: a row of the catalogue with its values and lines."""
+        known = self.catalogue.by_id.get(row)
+        if known is None:
+            return
+        entry = self._entry(known, "", load, phase, at)
+        entry.sure = True
+        entry.count = max(1, entry.count)
+        entry.learn(values)
+        for ref in refs:
+            entry.show(ref)
+
     def fact(self, load: int, name: str) -> str:
         """The last value of a fact of this load; empty while it is not known."""
         values = self._facts.get(load, {}).get(name)
@@ -571,9 +595,17 @@ class Findings:
             last=entry.last,
             load=entry.load,
             consequence_of=self._follows(entry, cause),
-            phase=entry.phase,
+            phase=self._phase(entry, cause, load),
             benign=row.benign,
         )
+
+    def _phase(self, entry: Entry, cause: Entry | None, load: int) -> Phase:
+        """Where the load stood; of a cause that struck later, where it struck."""
+        if cause is entry and entry.row.severity != "fatal":
+            for other in self._by_load.get(load, ()):
+                if entry.row.id in other.row.because and other.row.severity == "fatal":
+                    return other.phase
+        return entry.phase
 
     def _follows(self, entry: Entry, cause: Entry | None) -> str:
         if cause is None or cause is entry or entry.row.id == cause.row.id:

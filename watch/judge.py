@@ -257,6 +257,8 @@ class Judge:
     def _look_probe(self, reading: ProbeReading) -> Iterator[Observation]:
         if reading.probe == "shell":
             yield Observation("shell-greeting", values={"lines": reading.reason}, ref=reading.ref)
+        elif reading.probe == "ssh" and reading.state != "up":
+            yield Observation(text=reading.reason, speaker="ssh", values={"open": reading.remedy}, ref=reading.ref)
         elif reading.state == "up":
             yield Observation(over=frozenset((f"probe {reading.probe}",)))
         elif reading.reason:

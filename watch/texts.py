@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-_PLACE = re.compile(r"\{(\w+)(>|\+(?:[ ,])?)?(?:\|([^{}]*))?\}")
+_PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)(>|\+(?:[ ,])?)?(?:\|([^{}]*))?\}")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _BLANKS = re.compile(r"[ \t]{2,}")
-_LOOSE = re.compile(r" +([.,;:)])")
+_LOOSE = re.compile(r" +([.,;)])(?=\s|$)")
 
 Values = Mapping[str, Sequence[str]]
 

@@ -215,9 +215,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         outcomes = [outcome for recording in read_recordings() if (outcome := played(recording)) is not None]
         recorded = score_recordings(outcomes)
         again = score_recordings(outcomes, pairs_only=True)
-        n = len(outcomes)
+        n, pairs_count = len(outcomes), max((sum(s.moment == moment for s in again) for moment in MOMENTS), default=0)
         print(table(f"recordings through the fold, first load ({n} that reach ready; those on a CPU, tiny)", recorded))
-        print(table(f"recordings with one earlier load of the same key ({len(again) // len(MOMENTS)} pairs)", again))
+        print(table(f"recordings with one earlier load of the same key ({pairs_count} ordered pairs)", again))
         recorded += again
     if args.list:
         print(listing(first))

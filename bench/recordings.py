@@ -45,6 +45,18 @@ class Recording(Struct, frozen=True):
             exec_start=self.argv,
         )
 
+    def begun(self) -> JournalLine:
+        """systemd's line about its start."""
+        return JournalLine(
+            at=self.started,
+            text=f"Started {UNIT} - a model server.",
+            source="systemd",
+            pid=1,
+            unit=UNIT,
+            invocation=self.name,
+            message_id="39f53479d3a045ac8e11786248231fbf",
+        )
+
 
 class Outcome(Struct, frozen=True):
     """A recording played to its end. ``ready``: UTC seconds. ``gib``: size of the checkpoint as vLLM prints it."""
@@ -70,6 +82,7 @@ def played(recording: Recording) -> Outcome | None:
     """Through the product's own fold, to the end. None: it does not become ready."""
     state = WatchState("host", UNIT)
     state.apply(recording.unit())
+    state.apply(recording.begun())
     state.apply_lines(recording.lines)
     load = state.attempts.current.load if state.attempts.current is not None else None
     if load is None or load.ready_line is None:
@@ -95,6 +108,7 @@ def forecasts(
     recording = outcome.recording
     state = WatchState("host", UNIT, history=history)
     state.apply(recording.unit())
+    state.apply(recording.begun())
     if outcome.gib is not None:  # a watch looks the size up as soon as it knows the model's folder
         state.apply(IoReading(at=recording.started, model_bytes=round(outcome.gib * (1 << 30)) or 1))
     position = 0

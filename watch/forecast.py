@@ -46,6 +46,8 @@ from watch.rates import bar_ends, bytes_end
 from watch.words import Phase
 
 _POINTS = 192
+_SILENT = frozenset(("pre-start", "process-start", "n/a"))
+"""Phases in which the server itself need not have printed anything."""
 _WEEK = 7 * 86400.0
 _LONGEST = math.log(_WEEK)
 _GIB = float(1 << 30)
@@ -120,8 +122,8 @@ def forecast(load: LoadSoFar, priors: Priors | None = None) -> Forecast | None:
     if any(phase.name in ("ready", "serving", "stopping") for phase in load.phases):
         return None
     earlier = tuple(entry for entry in load.earlier if _usable(entry))
-    begun = load.first_line is not None and math.isfinite(load.first_line)
-    if not begun and not load.phases and not earlier:
+    begun = load.first_line is not None or any(phase.name not in _SILENT for phase in load.phases)
+    if not begun and not earlier:
         return None
     return _Outlook(load, priors, earlier).forecast()
 
@@ -143,7 +145,12 @@ class _Outlook:
     def __init__(self, load: LoadSoFar, priors: Priors, earlier: tuple[EarlierLoad, ...]) -> None:
         self.load, self.priors, self.earlier = load, priors, earlier
         self.compiles = not (load.eager or load.compiled is False or load.engine.lower() == "sglang")
-        begin = load.first_line if load.first_line is not None else load.phases[0].started if load.phases else None
+        if earlier and load.eager is None and load.compiled is None:
+            before = _bounds_of(earlier[0])
+            self.compiles = "compiled" in before or "kv" not in before
+        begin = load.first_line
+        if begin is None:  # systemd tells of the process before it says a word itself
+            begin = next((phase.started for phase in load.phases if phase.name not in _SILENT), None)
         passed = bounds(begin, load.phases)
         self.passed: dict[Bound, float] = {bound: at for bound, at in passed.items() if at <= load.now}
         self.source = ""
@@ -174,7 +181,11 @@ class _Outlook:
             self.passed["bar"] = self.passed["weights"]
         last = max((BOUNDS.index(bound) for bound in self.passed), default=-1)
         self.running: Piece | None = PIECES[last] if 0 <= last < len(PIECES) else None
-        self.since = self.passed[BOUNDS[last]] if last >= 0 else load.started
+        if last >= 0:
+            self.since = self.passed[BOUNDS[last]]
+        else:  # the process, once systemd has started it, else its preparations
+            spans = [phase.started for phase in load.phases if phase.name in _SILENT and phase.started <= load.now]
+            self.since = max((at for at in spans if math.isfinite(at)), default=load.started)
         if self.running == "compile" and not self.compiles:
             self.running = "profile"
 
@@ -313,10 +324,9 @@ class _Outlook:
         first = 0
         if self.running is None:
             boot, pre = self._silent()
-            if not any(phase.name != "pre-start" for phase in load.phases):
-                if any(phase.name == "pre-start" and phase.ended is None for phase in load.phases):
-                    out.append(pre)
-                out.append(boot)
+            if any(phase.name == "pre-start" and phase.ended is None for phase in load.phases):
+                out.append(pre)
+            out.append(boot)
         else:
             first = PIECES.index(self.running)
         if self.running == "compile":

@@ -209,6 +209,29 @@ def test_an_earlier_load_of_the_same_key_decides() -> None:
     assert abs(first.middle - 2660) / 2660 < 0.15
 
 
+def test_before_the_first_line_the_history_knows_what_is_to_come() -> None:
+    before = earlier_like()
+    for phases in (
+        (),
+        (PhaseSeen("process-start", 0.0),),
+        (PhaseSeen("pre-start", 0.0, 1.0), PhaseSeen("process-start", 1.0)),
+    ):
+        made = forecast(LoadSoFar(started=0, now=4, phases=phases, earlier=(before,)))
+        assert made is not None
+        assert abs(made.middle - 2660) / 2660 < 0.12
+        assert made.phases[0].name == "process-start"
+    assert forecast(LoadSoFar(started=0, now=4, phases=(PhaseSeen("process-start", 0.0),))) is None
+
+
+def test_an_earlier_load_that_did_not_compile_tells_that_this_one_will_not() -> None:
+    eager = msgspec.structs.replace(
+        earlier_like(), phases=tuple(p for p in earlier_like().phases if p.name not in ("compile", "graph-capture"))
+    )
+    made = forecast(LoadSoFar(started=0, now=12, first_line=9, engine="vllm", earlier=(eager,)))
+    assert made is not None
+    assert "compile" not in [piece.name for piece in made.phases]
+
+
 def test_the_pace_of_this_load_scales_the_earlier_one() -> None:
     slow = forecast(loading(40 + 16 * 60.0, bar(16, 60.0), earlier=(earlier_like(),)))
     usual = forecast(loading(40 + 16 * 30.0, bar(16, 30.0), earlier=(earlier_like(),)))

@@ -27,7 +27,7 @@ def configuration() -> Config:
 
 def need_terminal(command: str) -> None:
     """Raises Ending where there is none: a screen cannot be drawn into a pipe."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual draws on standard error
         raise Ending(
             Exit.USAGE,
             f"{command} draws on a terminal, and this is none",

@@ -12,11 +12,14 @@ from probes.readings import ProbeState
 
 class ProbeFailed(HostError):
     """A probe cannot go on. ``state``: ``failed`` or ``ended`` (tried again soon), ``missing`` (the host does not
-    offer it: tried again each minute, since hosts change)."""
+    offer it: tried again each minute, since hosts change). ``retry``: seconds until then, where it is another time."""
 
-    def __init__(self, reason: str, remedy: str = "", *, state: ProbeState = "failed") -> None:
+    def __init__(
+        self, reason: str, remedy: str = "", *, state: ProbeState = "failed", retry: float | None = None
+    ) -> None:
         super().__init__(reason, remedy)
         self.state = state
+        self.retry = retry
 
 
 async def chunks(stream: Stream, idle: float) -> AsyncGenerator[bytes | None, None]:

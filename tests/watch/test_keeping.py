@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.recordings import RECORDINGS, UNIT, read_recordings
 from watch.history import History, HistoryError
 from watch.keeping import Keeper, Recall, load_record
 from watch.load import Load
-from watch.load_key import Key
+from watch.load_key import Key, load_key
+from watch.state import WatchState
 
+FIRST, SECOND = "cpu-bench-server-killed", "cpu-bench-wrong-model"
 KEY = Key(target="gpu-1", unit="vllm.service", model="/models/kimi", arguments="0123456789ab")
 
 
@@ -91,3 +94,33 @@ def test_a_file_that_is_closed_under_it_gives_a_reason(history: History) -> None
     history.close()
     assert recall.earlier(KEY) == ()
     assert "history" in recall.reason
+
+
+def test_a_second_load_of_a_unit_is_forecast_from_the_first(history: History) -> None:
+    """Two recordings of the same command, the one kept, the other forecast, all through the fold."""
+    first, second = (next(read_recordings(RECORDINGS / name)) for name in (FIRST, SECOND))
+    state = WatchState("host", UNIT)
+    keeper = Keeper(history)
+    for reading in (first.unit(), first.begun()):
+        state.apply(reading)
+    state.apply_lines(first.lines)
+    assert state.attempts.current is not None
+    arguments = state.asked.arguments()
+    key = load_key("host", UNIT, arguments["model"], arguments)
+    keeper.keep(state.attempts.current.load, key, unit_text="ExecStart=" + " ".join(first.argv))
+    assert not keeper.reason
+
+    watched = WatchState("host", UNIT, history=Recall(history))
+    for reading in (second.unit(), second.begun()):
+        watched.apply(reading)
+    real, fed = 43.97, 0
+    for moment in (0.05, 0.5, 0.75):
+        now = second.started + moment * real
+        until = sum(line.at <= now for line in second.lines)
+        watched.apply_lines(second.lines[fed:until])
+        fed = until
+        shown = watched.view(now).forecast
+        assert shown is not None
+        assert "1 earlier load" in shown.basis
+        assert shown.low < second.started + real < shown.high
+        assert abs(shown.middle - second.started - real) / real < 0.2

@@ -80,8 +80,6 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
     read_rate: float | None = None
     tp: int | None = None
     pp: int | None = None
-    dp: int | None = None
-    network: bool | None = None
     eager: bool | None = None
     compiled: bool | None = None
     compile_cache_warm: bool | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from watch.attempts import Attempt
@@ -15,6 +16,7 @@ from watch.view import FindingView, LoadView, PhaseView, Progress, StallView
 from watch.words import PHASES, Phase, Severity, State, rank
 
 _GIB = float(1 << 30)
+_PARAMETERS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])", re.ASCII)
 _SILENT_START = "imports: nothing is printed for the first 10 to 30 s"
 
 
@@ -116,15 +118,23 @@ def so_far(
         gpu=next((device.name for device in gpus.last.devices), "") if gpus.last is not None else "",
         phases=seen(load),
         weights_bytes=weights,
+        params_b=parameters(facts.get("model", "") or arguments.get("model", "")),
         bytes_read=io.read_since_start(),
         read_rate=io.read_rate(),
         tp=count(arguments.get("tensor_parallel_size")),
-        eager=load.eager,
+        pp=count(arguments.get("pipeline_parallel_size")),
+        eager=load.eager if load.eager is not None or arguments.get("enforce_eager") != "True" else True,
         compiled=True if "compiled" in facts else None,
         compile_cache_warm=True if "cache_hit" in facts and "compiled" not in facts else None,
         draft=load.draft or bool(load.method and load.method not in NO_WEIGHTS),
         earlier=earlier,
     )
+
+
+def parameters(model: str) -> float | None:
+    """Billions of parameters, where the model's name says so (``Qwen3-235B-A22B``: 235)."""
+    found = _PARAMETERS.search(model)
+    return float(found[1]) if found is not None else None
 
 
 def signals(

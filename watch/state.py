@@ -439,7 +439,7 @@ class WatchState:
             headline=picture.headline(state, load, cause, stall, self.attempts.restarts),
             load=present,
             loads=self._loads(present),
-            forecast=_forecast_view(outlook, now),
+            forecast=_forecast_view(outlook, now) if stall is None else None,
             stall=stall,
             findings=findings,
             asked=self.asked.views(),

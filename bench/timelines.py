@@ -40,14 +40,14 @@ class Timeline(Struct, frozen=True):
     marks: list[Mark]
     source: str = ""
     engine: str | None = None
-    version: str | None = None
+    version: str | float | None = None
     model: str | None = None
     weights_gib: float | None = None
-    gpus: str | None = None
+    gpus: str | int | None = None
     params_b: float | None = None
-    tp: int | None = None
-    pp: int | None = None
-    flags: list[str] = []
+    tp: float | None = None
+    pp: float | None = None
+    flags: list[str] | None = None
     compiled: bool | None = None
     compile_cache_warm: bool | None = None
     eager: bool | None = None
@@ -78,7 +78,7 @@ class Timeline(Struct, frozen=True):
         """Alike for repeats of one configuration on one machine."""
         if not self.model:
             return self.id, "", ""
-        return self.owner, self.model, self.gpus or ""
+        return self.owner, self.model, str(self.gpus or "")
 
 
 _DECODER = msgspec.json.Decoder(Timeline)
@@ -139,13 +139,13 @@ def load_at(timeline: Timeline, now: float, *, earlier: tuple[EarlierLoad, ...] 
         now=now,
         first_line=timeline.first_line if timeline.first_line <= now else None,
         engine=timeline.engine or "",
-        version=timeline.version or "",
-        gpu=timeline.gpus or "",
+        version=str(timeline.version or ""),
+        gpu=str(timeline.gpus or ""),
         phases=seen,
         weights_bytes=timeline.weights_gib * GIB if timeline.weights_gib and not blind else None,
         params_b=timeline.params_b,
-        tp=timeline.tp,
-        pp=timeline.pp,
+        tp=int(timeline.tp) if timeline.tp else None,
+        pp=int(timeline.pp) if timeline.pp else None,
         eager=timeline.eager,
         compiled=False if timeline.engine == "sglang" else None,
         compile_cache_warm=timeline.compile_cache_warm if over else None,
@@ -156,7 +156,7 @@ def load_at(timeline: Timeline, now: float, *, earlier: tuple[EarlierLoad, ...] 
 
 def drafts(timeline: Timeline) -> bool:
     """Whether a draft model's weights are loaded: speculation of any kind that has weights."""
-    words = [flag.lower() for flag in timeline.flags if "specul" in flag.lower() or "draft" in flag.lower()]
+    words = [flag.lower() for flag in timeline.flags or () if "specul" in flag.lower() or "draft" in flag.lower()]
     return any("ngram" not in word and "n-gram" not in word and "suffix" not in word for word in words)
 
 

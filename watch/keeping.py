@@ -13,6 +13,7 @@ from typing import Protocol
 from watch.history import History, HistoryError, LoadRecord
 from watch.load import ORDER, Load
 from watch.load_key import Key
+from watch.picture import seen
 from watch.pieces import EarlierLoad, PhaseSeen
 from watch.words import State
 
@@ -108,9 +109,4 @@ def load_record(load: Load, key: Key, *, versions: Mapping[str, str], cause: str
 
 def phases_seen(load: Load) -> tuple[PhaseSeen, ...]:
     """The phases of a load up to ready, with the updates of their bars."""
-    spans = sorted(load.spans.values(), key=lambda span: (ORDER[span.name], span.started))
-    return tuple(
-        PhaseSeen(span.name, span.started, span.ended, tuple(span.track.points) if span.track is not None else ())
-        for span in spans
-        if ORDER[span.name] < ORDER["ready"]
-    )
+    return tuple(phase for phase in seen(load) if ORDER[phase.name] < ORDER["ready"])

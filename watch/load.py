@@ -132,7 +132,7 @@ class Load:
         if self._past_end(at) and not self._explains(at, mark, speaker):
             return bar is not None and phase == self.phase and self._bar(at, mark, bar, speaker)
         changed = self._move(at, phase, mark, fields, bar)
-        if mark.event == "end":
+        if mark.event == "end" and phase != mark.instead:
             self._ended_by.setdefault(phase, set()).add(speaker)
         span = self.spans.get(phase)
         if span is not None and phase == self.phase:
@@ -212,7 +212,7 @@ class Load:
             began = at - bar.elapsed
         changed = self.enter(phase, at, began=began, explicit=mark.event == "start")
         span = self.spans.get(phase)
-        if span is None or phase != self.phase or mark.event != "end":
+        if span is None or phase != self.phase or mark.event != "end" or phase == mark.instead:
             return changed
         if span.closed:  # a copy from another rank: the slowest decides, unless the load has been elsewhere since
             if all(other.started <= span.started for other in self.spans.values() if other.own):

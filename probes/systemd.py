@@ -16,7 +16,7 @@ PROPERTIES = (
     "NeedDaemonReload", "User",
 )  # fmt: skip
 
-_PROPERTY = re.compile(rf"({'|'.join(PROPERTIES)})=(.*)", re.DOTALL)
+_PROPERTY = re.compile(r"([A-Z][A-Za-z0-9]*)=(.*)", re.DOTALL)
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?: (?:UTC|GMT|Z))?$")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w|month|y)\b")
 _UNITS = {
@@ -27,7 +27,8 @@ _UNITS = {
 
 def properties(shown: str) -> dict[str, list[str]]:
     """Values by property, one each time it is named. A line that names none goes on the value before it (an argument
-    with a newline in it is printed as it is)."""
+    with a newline in it is printed as it is; of a property that such a line seems to name, the last value counts, and
+    Id and the states come after the commands)."""
     found: dict[str, list[str]] = {}
     last: list[str] | None = None
     for line in shown.split("\n"):

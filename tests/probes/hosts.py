@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
-from probes.host import CommandTimeout, Completed, LinkDown
-from probes.readings import LinkReading
+from probes.host import CommandTimeout, Completed, HostError, LinkDown
+from probes.readings import LinkReading, Reading
+
+R = TypeVar("R", bound=Reading)
 
 
 class PlainStream:
@@ -71,6 +75,8 @@ class PlainHost:
     @property
     def name(self) -> str:
         return self._name
+
+    greeting = ""
 
     @property
     def running(self) -> int:
@@ -156,17 +162,60 @@ class PlainHost:
             self._kill(process)
 
 
-class SshCommandHost(PlainHost):
-    """The same through the ``ssh`` program, for trials by hand against a real host."""
+class Programs:
+    """A folder of stand-in programs in front of the machine's own, for a ``PlainHost``."""
 
-    def __init__(self, port: int, key: str, **options: str) -> None:
-        super().__init__(name="root@127.0.0.1")
-        self._ssh = [
-            *("ssh", "-q", "-i", key, "-p", str(port), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"),
-            *("-o", "UserKnownHostsFile=/dev/null", options.get("login", "root@127.0.0.1")),
-        ]
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "bin"
+        self.folder.mkdir()
+        self.host = PlainHost(environment={"PATH": f"{self.folder}:{os.environ['PATH']}"})
 
-    async def _start(self, argv: Sequence[str], stdin: int) -> asyncio.subprocess.Process:
-        import shlex
+    def put(self, name: str, script: str) -> None:
+        """A shell script under that name, whole at once even where an older one is about to be run."""
+        new = self.folder / f".{name}"
+        new.write_text(f"#!/bin/sh\n{script}\n")
+        new.chmod(0o755)
+        new.rename(self.folder / name)
 
-        return await super()._start([*self._ssh, shlex.join(["env", "LC_ALL=C", *argv])], stdin)
+
+class Reader:
+    """Reads batches in a task. ``until`` waits for what has been read to satisfy a condition, or for the end."""
+
+    def __init__(self, batches: AsyncIterator[list[Reading]]) -> None:
+        self.readings: list[Reading] = []
+        self.failed: HostError | None = None
+        self._batches = batches
+        self._more = asyncio.Condition()
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            async with aclosing(self._batches) as batches:  # type: ignore[type-var]
+                async for batch in batches:
+                    async with self._more:
+                        self.readings += batch
+                        self._more.notify_all()
+        except HostError as failed:
+            self.failed = failed
+        async with self._more:
+            self._more.notify_all()
+
+    def of(self, kind: type[R]) -> list[R]:
+        return [reading for reading in self.readings if isinstance(reading, kind)]
+
+    async def until(self, condition: Callable[[Reader], object]) -> Reader:
+        async with asyncio.timeout(20), self._more:
+            await self._more.wait_for(lambda: condition(self) or self._task.done())
+        assert condition(self), f"ended before that: {self.failed and self.failed.reason}, {self.readings[-5:]}"
+        return self
+
+    async def end(self) -> HostError:
+        """The failure that it ends with."""
+        async with asyncio.timeout(20):
+            await self._task
+        assert self.failed is not None
+        return self.failed
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)

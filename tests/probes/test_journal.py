@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from probes.journal import JournalProbe, has_manager_line, matches
 from probes.probe import ProbeFailed
-from probes.readings import JournalLine, ProbeReading, Reading
-from tests.probes.hosts import PlainHost
+from probes.readings import JournalLine, ProbeReading
+from tests.probes.hosts import Programs, Reader
 from tests.probes.journals import HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, said, write_journal
 
 pytestmark = pytest.mark.skipif(
@@ -21,23 +19,15 @@ pytestmark = pytest.mark.skipif(
 OTHER = "c1" * 16
 
 
-class Machine:
+class Machine(Programs):
     """A host whose journal is a real file, read by the real journalctl."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.file = folder / "system.journal"
-        self.programs = folder / "bin"
-        self.programs.mkdir()
         self.said = 0
-        self.stand_in("journalctl", f'exec /usr/bin/journalctl --file="{self.file}" "$@"')
-        self.host = PlainHost(environment={"PATH": f"{self.programs}:{os.environ['PATH']}"})
-
-    def stand_in(self, name: str, script: str) -> None:
-        program = self.programs / name
-        new = program.with_suffix(".new")
-        new.write_text(f"#!/bin/sh\n{script}\n")
-        new.chmod(0o755)
-        new.rename(program)
+        self.real = f'exec /usr/bin/journalctl --file="{self.file}" "$@"\n'
+        self.put("journalctl", self.real)
 
     def say(self, *messages: bytes | str, **fields: str) -> None:
         export = b""
@@ -56,54 +46,21 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     assert machine.host.running == 0, "something of ours still runs on the host"
 
 
-class Reader:
-    """Reads a probe in a task; ``until`` waits for lines."""
+def texts(reader: Reader) -> list[str]:
+    return [line.text for line in reader.of(JournalLine)]
 
-    def __init__(self, probe: JournalProbe) -> None:
-        self.probe = probe
-        self.readings: list[Reading] = []
-        self.failed: ProbeFailed | None = None
-        self._more = asyncio.Condition()
-        self._task = asyncio.create_task(self._run())
 
-    async def _run(self) -> None:
-        try:
-            async with aclosing(self.probe.batches()) as batches:  # type: ignore[type-var]
-                async for batch in batches:
-                    async with self._more:
-                        self.readings += batch
-                        self._more.notify_all()
-        except ProbeFailed as failed:
-            self.failed = failed
-        async with self._more:
-            self._more.notify_all()
-
-    @property
-    def texts(self) -> list[str]:
-        return [line.text for line in self.readings if isinstance(line, JournalLine)]
-
-    async def until(self, last: str) -> list[str]:
-        async with asyncio.timeout(20), self._more:
-            await self._more.wait_for(lambda: last in self.texts or self._task.done())
-        return self.texts
-
-    async def end(self) -> ProbeFailed | None:
-        async with asyncio.timeout(20):
-            await self._task
-        return self.failed
-
-    async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+async def read_until(probe: JournalProbe, last: str) -> Reader:
+    return await Reader(probe.batches()).until(lambda reader: last in texts(reader))
 
 
 async def test_backlog_and_what_is_said_now_come_from_one_command(machine: Machine) -> None:
     machine.say("one", "two")
-    reader = Reader(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION))
-    assert await reader.until("two") == ["one", "two"]
+    reader = await read_until(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION), "two")
+    assert texts(reader) == ["one", "two"]
     machine.say("three", b"\r 45%|# | 3/7\r 60%|## | 4/7", "x" * 100_000)
-    texts = await reader.until("x" * 100_000)
-    assert texts[2:] == ["three", "\r 45%|# | 3/7\r 60%|## | 4/7", "x" * 100_000]
+    await reader.until(lambda reader: "x" * 100_000 in texts(reader))
+    assert texts(reader)[2:] == ["three", "\r 45%|# | 3/7\r 60%|## | 4/7", "x" * 100_000]
     following = [argv for argv in machine.host.started if "--follow" in argv]
     assert len(following) == 1
     await reader.stop()
@@ -117,8 +74,8 @@ async def test_it_begins_with_the_first_line_of_the_current_invocation(machine: 
     )  # fmt: skip
     machine.say("new")
     machine.say("restarted", _SYSTEMD_INVOCATION_ID="d2" * 16)
-    reader = Reader(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION))
-    assert await reader.until("restarted") == ["Starting vllm.service", "new", "restarted"]
+    reader = await read_until(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION), "restarted")
+    assert texts(reader) == ["Starting vllm.service", "new", "restarted"]
     assert has_manager_line(reader.readings)
     await reader.stop()
 
@@ -126,23 +83,25 @@ async def test_it_begins_with_the_first_line_of_the_current_invocation(machine: 
 async def test_a_unit_that_systemd_has_forgotten_is_found_by_what_it_said_last(machine: Machine) -> None:
     machine.say("old", _SYSTEMD_INVOCATION_ID=OTHER)
     machine.say("new", "dead")
-    reader = Reader(JournalProbe(machine.host, "vllm.service"))
-    assert await reader.until("dead") == ["new", "dead"]
+    reader = await read_until(JournalProbe(machine.host, "vllm.service"), "dead")
+    assert texts(reader) == ["new", "dead"]
     await reader.stop()
 
 
 async def test_since_begins_earlier(machine: Machine) -> None:
     machine.say("old", _SYSTEMD_INVOCATION_ID=OTHER)
     machine.say("new")
-    reader = Reader(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION, since=1796009895.0))
-    assert await reader.until("new") == ["old", "new"]
+    reader = await read_until(
+        JournalProbe(machine.host, "vllm.service", invocation=INVOCATION, since=1796009895.0), "new"
+    )
+    assert texts(reader) == ["old", "new"]
     await reader.stop()
 
 
 async def test_a_since_that_is_no_time_is_said_with_examples(machine: Machine) -> None:
     machine.say("one")
-    failed = await Reader(JournalProbe(machine.host, "vllm.service", since="yesteryear")).end()
-    assert failed is not None
+    failed = await Reader(JournalProbe(machine.host, "vllm.service", since="yesteryear").batches()).end()
+    assert isinstance(failed, ProbeFailed)
     assert (failed.state, failed.reason) == ("missing", "journalctl does not understand --since yesteryear")
 
 
@@ -152,9 +111,8 @@ async def test_other_units_are_not_heard_and_root_speaks_for_the_unit(machine: M
     machine.say("forged", UNIT="vllm.service", _UID="1000", _SYSTEMD_UNIT="session-1.scope")
     machine.say("NVRM: Xid (PCI:0000:61:00): 79, GPU has fallen off the bus.", _TRANSPORT="kernel", _SYSTEMD_UNIT="")
     machine.say("last")
-    reader = Reader(JournalProbe(machine.host, "vllm.service", since=1796009895.0))
-    texts = await reader.until("last")
-    assert texts == ["from a child", "NVRM: Xid (PCI:0000:61:00): 79, GPU has fallen off the bus.", "last"]
+    reader = await read_until(JournalProbe(machine.host, "vllm.service", since=1796009895.0), "last")
+    assert texts(reader) == ["from a child", "NVRM: Xid (PCI:0000:61:00): 79, GPU has fallen off the bus.", "last"]
     await reader.stop()
 
 
@@ -162,35 +120,32 @@ async def test_other_units_are_not_heard_and_root_speaks_for_the_unit(machine: M
 async def test_after_a_break_no_line_is_lost_and_none_comes_twice(machine: Machine, how: str) -> None:
     machine.say(*(f"line {number}" for number in range(50)))
     probe = JournalProbe(machine.host, "vllm.service", invocation=INVOCATION)
-    reader = Reader(probe)
-    await reader.until("line 49")
+    reader = await read_until(probe, "line 49")
     if how == "link":
         await reader.stop()
     else:
         machine.host.cut_now()
         machine.host.mend()
         failed = await reader.end()
-        assert failed is not None
+        assert isinstance(failed, ProbeFailed)
         assert failed.state == "ended"
     machine.say(*(f"line {number}" for number in range(50, 80)))
-    again = Reader(probe)
-    await again.until("line 79")
-    assert reader.texts + again.texts == [f"line {number}" for number in range(80)]
-    assert [r for r in again.readings if isinstance(r, ProbeReading)] == []
+    again = await read_until(probe, "line 79")
+    assert texts(reader) + texts(again) == [f"line {number}" for number in range(80)]
+    assert again.of(ProbeReading) == []
     await again.stop()
 
 
 async def test_a_journal_vacuumed_under_us_is_a_gap_that_is_said(machine: Machine) -> None:
     machine.say("one", "two")
     probe = JournalProbe(machine.host, "vllm.service", invocation=INVOCATION)
-    reader = Reader(probe)
-    await reader.until("two")
+    reader = await read_until(probe, "two")
     await reader.stop()
     machine.file.unlink()
     machine.say("three", "four")
-    again = Reader(probe)
-    assert await again.until("four") == ["three", "four"]
-    gaps = [r for r in again.readings if isinstance(r, ProbeReading)]
+    again = await read_until(probe, "four")
+    assert texts(again) == ["three", "four"]
+    gaps = again.of(ProbeReading)
     assert [gap.state for gap in gaps] == ["gap"]
     assert "no longer has the last line" in gaps[0].reason
     assert isinstance(again.readings[0], ProbeReading)
@@ -200,33 +155,32 @@ async def test_a_journal_vacuumed_under_us_is_a_gap_that_is_said(machine: Machin
 async def test_a_cursor_that_journalctl_refuses_is_replaced_by_the_time_of_its_line(machine: Machine) -> None:
     machine.say("one", "two")
     probe = JournalProbe(machine.host, "vllm.service", invocation=INVOCATION)
-    reader = Reader(probe)
-    await reader.until("two")
+    reader = await read_until(probe, "two")
     await reader.stop()
-    real = (machine.programs / "journalctl").read_text().partition("\n")[2]
-    machine.stand_in(
+    machine.put(
         "journalctl",
-        f'case "$*" in *--cursor=*) echo "Failed to seek to cursor: Invalid argument" >&2; exit 1;; esac\n{real}',
+        'case "$*" in *--cursor=*) echo "Failed to seek to cursor: Invalid argument" >&2; exit 1;; esac\n'
+        + machine.real,
     )
-    failed = await Reader(probe).end()
-    assert failed is not None
+    failed = await Reader(probe.batches()).end()
     assert "Failed to seek to cursor" in failed.reason
     machine.say("three")
-    again = Reader(probe)
-    texts = await again.until("three")
-    assert texts == ["three"]
+    again = await read_until(probe, "three")
+    assert texts(again) == ["three"]
     await again.stop()
 
 
 async def test_a_reader_that_dies_says_why_and_goes_on(machine: Machine) -> None:
     machine.say("one")
-    real = (machine.programs / "journalctl").read_text().partition("\n")[2]
-    mortal = real.replace("exec ", "timeout -s KILL 1 ") + "echo 'Failed to iterate through journal: Bad message' >&2"
-    machine.stand_in("journalctl", f'case "$*" in *--follow*) {mortal}; exit 1;; esac\n{real}')
-    reader = Reader(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION))
+    mortal = (
+        machine.real.replace("exec ", "timeout -s KILL 1 ")
+        + "echo 'Failed to iterate through journal: Bad message' >&2"
+    )
+    machine.put("journalctl", f'case "$*" in *--follow*) {mortal}; exit 1;; esac\n{machine.real}')
+    reader = Reader(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION).batches())
     failed = await reader.end()
-    assert reader.texts == ["one"]
-    assert failed is not None
+    assert texts(reader) == ["one"]
+    assert isinstance(failed, ProbeFailed)
     assert failed.state == "ended"
     assert "Failed to iterate through journal: Bad message" in failed.reason
 
@@ -240,48 +194,46 @@ HINT = (
 
 @pytest.mark.parametrize("complaint", [HINT, HINT + "\nNo journal files were opened due to insufficient permissions."])
 async def test_no_right_to_read_names_the_group(machine: Machine, complaint: str) -> None:
-    machine.stand_in("journalctl", f'case "$*" in *export*) sleep 60;; *) echo "{complaint}" >&2;; esac')
-    failed = await Reader(JournalProbe(machine.host, "vllm.service")).end()
-    assert failed is not None
+    machine.put("journalctl", f'case "$*" in *export*) sleep 60;; *) echo "{complaint}" >&2;; esac')
+    failed = await Reader(JournalProbe(machine.host, "vllm.service").batches()).end()
+    assert isinstance(failed, ProbeFailed)
     assert failed.state == "missing"
     assert "may not read the journal" in failed.reason
     assert "usermod -aG systemd-journal" in failed.remedy
 
 
 async def test_a_user_unit_is_read_without_the_right_to_see_others(machine: Machine) -> None:
-    real = (machine.programs / "journalctl").read_text().partition("\n")[2]
-    machine.stand_in("journalctl", f'case "$*" in *export*) ;; *) echo "{HINT}" >&2;; esac\n{real}')
+    machine.put("journalctl", f'case "$*" in *export*) ;; *) echo "{HINT}" >&2;; esac\n{machine.real}')
     user = {"_SYSTEMD_UNIT": "user@0.service", "_SYSTEMD_USER_UNIT": "vllm.service", "_UID": str(os.getuid())}
     machine.say("mine", **user)
     machine.say("another's", **(user | {"_UID": "4242"}))
     machine.say("mine too", **user)
-    reader = Reader(JournalProbe(machine.host, "vllm.service", user=True, since=1796009895.0))
-    assert await reader.until("mine too") == ["mine", "mine too"]
+    reader = await read_until(JournalProbe(machine.host, "vllm.service", user=True, since=1796009895.0), "mine too")
+    assert texts(reader) == ["mine", "mine too"]
     await reader.stop()
 
 
 async def test_no_journal_at_all(machine: Machine) -> None:
-    machine.stand_in("journalctl", "echo 'No journal files were found.' >&2")
-    failed = await Reader(JournalProbe(machine.host, "vllm.service")).end()
-    assert failed is not None
+    machine.put("journalctl", "echo 'No journal files were found.' >&2")
+    failed = await Reader(JournalProbe(machine.host, "vllm.service").batches()).end()
+    assert isinstance(failed, ProbeFailed)
     assert (failed.state, failed.reason.partition(",")[0]) == ("missing", "This host keeps no journal")
 
 
 async def test_no_journalctl(machine: Machine) -> None:
-    machine.stand_in("journalctl", "echo 'sh: 1: journalctl: not found' >&2; exit 127")
-    failed = await Reader(JournalProbe(machine.host, "vllm.service")).end()
-    assert failed is not None
+    machine.put("journalctl", "echo 'sh: 1: journalctl: not found' >&2; exit 127")
+    failed = await Reader(JournalProbe(machine.host, "vllm.service").batches()).end()
+    assert isinstance(failed, ProbeFailed)
     assert failed.state == "missing"
     assert "no journalctl" in failed.reason
 
 
 async def test_text_in_front_of_the_records_is_left_out_and_said(machine: Machine) -> None:
     machine.say("one")
-    real = (machine.programs / "journalctl").read_text().partition("\n")[2]
-    machine.stand_in("journalctl", f'case "$*" in *--follow*) echo "Welcome to gpu-host";; esac\n{real}')
-    reader = Reader(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION))
-    assert await reader.until("one") == ["one"]
-    (noise,) = [r for r in reader.readings if isinstance(r, ProbeReading)]
+    machine.put("journalctl", f'case "$*" in *--follow*) echo "Welcome to gpu-host";; esac\n{machine.real}')
+    reader = await read_until(JournalProbe(machine.host, "vllm.service", invocation=INVOCATION), "one")
+    assert texts(reader) == ["one"]
+    (noise,) = reader.of(ProbeReading)
     assert noise.state == "gap"
     assert "Welcome to gpu-host" in noise.reason
     await reader.stop()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 
+from probes import gpu as gpu_probe
+from probes import io as io_probe
 from probes import journal as journal_probe
+from probes import model as model_probe
 from probes import unit as unit_probe
 from probes.asking import asked
+from probes.rehearsal import files
 from probes.rehearsal.journal import Journal
 from probes.rehearsal.nvidia import nvidia_smi
 from probes.rehearsal.stage import Stage, Write
@@ -31,9 +35,6 @@ async def play(stage: Stage, argv: Sequence[str], given: Input, write: Write, co
         if argv[2] in _SCRIPTS:
             await write(_SCRIPTS[argv[2]](stage))
             return 0
-    if program in _SIMPLE:
-        await write(_SIMPLE[program](stage, argv))
-        return 0
     await complain(f"{program}: not played in the demo\n".encode())
     return NOT_FOUND
 
@@ -77,7 +78,7 @@ def _unit(stage: Stage, ask: str) -> bytes:
     if ask == "cat":
         return f"# {stage.story.fragment}\n{stage.story.unit_file}".encode()
     if ask.startswith("argv"):
-        if stage.at() < stage.story.started:
+        if not stage.running:
             return b""
         return f"\x1e{stage.story.main_pid}\n".encode() + "".join(f"{word}\n" for word in stage.story.argv).encode()
     return f"{stage.story.unit} loaded\n".encode()
@@ -85,7 +86,7 @@ def _unit(stage: Stage, ask: str) -> bytes:
 
 def _properties(stage: Stage) -> dict[str, str]:
     story, at = stage.story, stage.at()
-    begun, running = at >= 0, at >= story.started
+    begun, running = at >= 0, stage.running
     first, started = _time(stage.begin), _time(stage.begin + story.started)
     return {
         "Id": story.unit,
@@ -96,6 +97,7 @@ def _properties(stage: Stage) -> dict[str, str]:
         "InvocationID": story.invocation if begun else "",
         "MainPID": str(story.main_pid if running else 0),
         "ControlPID": "0",
+        "ControlGroup": story.control_group if begun else "",
         "ExecMainCode": "0",
         "ExecMainStatus": "0",
         "StateChangeTimestamp": started if running else first if begun else "",
@@ -113,10 +115,11 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%a %Y-%m-%d %H:%M:%S.%f UTC")
 
 
-_ANSWERS: dict[str, Callable[[Stage, str], bytes]] = {unit_probe.SCRIPT: _unit}
+_ANSWERS: dict[str, Callable[[Stage, str], bytes]] = {unit_probe.SCRIPT: _unit, io_probe.SCRIPT: files.sample}
 _SCRIPTS: dict[str, Callable[[Stage], bytes]] = {
+    gpu_probe.APPS: files.holders,
+    model_probe.SCRIPT: files.checkpoint,
     journal_probe.RIGHTS: lambda stage: b"0\nroot\n",
     journal_probe.FIRST: _first_cursor,
     journal_probe.LAST_INVOCATION: _last_invocation,
 }
-_SIMPLE: dict[str, Callable[[Stage, Sequence[str]], bytes]] = {"id": lambda stage, argv: b"0\n"}

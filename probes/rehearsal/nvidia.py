@@ -40,6 +40,13 @@ async def nvidia_smi(stage: Stage, argv: Sequence[str], write: Write, complain: 
     return 2
 
 
+def processes_table(stage: Stage) -> str:
+    """``--query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv``."""
+    fields = ("gpu_uuid", "pid", "process_name", "used_memory")
+    rows = [", ".join(_value(field, row.get(field), units=True) for field in fields) for row in _processes(stage)]
+    return "\n".join([", ".join(_header(field) for field in fields), *rows, ""])
+
+
 def _header(field: str) -> str:
     name = _SHOWN_AS.get(field, field)
     unit = "MiB" if name == "used_gpu_memory" else _unit(name)
@@ -53,7 +60,7 @@ def _unit(field: str) -> str:
 def _value(field: str, value: str | None, *, units: bool) -> str:
     if value is None:
         return "[N/A]"
-    unit = _unit(field)
+    unit = "MiB" if field in ("used_memory", "used_gpu_memory") else _unit(field)
     return f"{value} {unit}" if units and unit else value
 
 

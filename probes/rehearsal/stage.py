@@ -35,6 +35,11 @@ class Stage:
         await asyncio.Event().wait()
 
     @property
+    def running(self) -> bool:
+        """Whether the unit has a main process."""
+        return self.at() >= self.story.started
+
+    @property
     def open(self) -> bool:
         """Whether the server answers HTTP."""
         return self.at() >= self.story.opened

@@ -105,8 +105,11 @@ class Story(Struct, frozen=True, kw_only=True):
     driver: str
     memory: int
     """bytes"""
+    control_group: str
     model: str
     model_bytes: int
+    model_files: int
+    model_mount: str
     gpu_facts: tuple[GpuFacts, ...]
     fields: tuple[dict[str, str], ...]
     journal: tuple[JournalRecord, ...]

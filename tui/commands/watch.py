@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
 from probes.hosts import open_host
 from probes.supervise import Supervisor
@@ -71,6 +72,7 @@ async def live(
     since: str | None = None,
 ) -> AsyncIterator[Watching]:
     """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends."""
+    supervisor = _supervisor(host, unit, endpoint=endpoint, user=user, since=since)
     record = record and config.defaults.record
     tape = SessionWriter(
         new_header(host.name, unit, time.time(), endpoint=endpoint or ""),
@@ -79,7 +81,6 @@ async def live(
     )
     history, reason = _history()
     state = WatchState(host.name, unit, endpoint=endpoint or "", history=Recall(history, reason))
-    supervisor = Supervisor(host, unit, endpoint=endpoint, user=user, since=since)
     watching = Watching(supervisor, state, tape, ledger=Ledger(state, Keeper(history, reason)))
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
@@ -121,6 +122,13 @@ def _known(view: View) -> bool:
         return True
     told = {source.probe: source.state for source in view.sources}
     return view.unit_reading is not None or told.get("unit") in ("failed", "missing")
+
+
+def _supervisor(host: Host, unit: str, *, endpoint: str | None, user: bool, since: str | None) -> Supervisor:
+    try:
+        return Supervisor(host, unit, endpoint=endpoint, user=user, since=since)
+    except BadEndpoint as error:
+        raise Ending(Exit.USAGE, str(error), "firstlight watch --help has an example.") from None
 
 
 def _redactor(config: Config) -> Redactor:

@@ -36,8 +36,6 @@ class Alone(Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     cause: str
     remedy: str
-    rank: int = 0
-    """of several such consequences the one with the lowest rank speaks"""
 
 
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -125,7 +125,7 @@ def _phase(view: View, state: State, present: Sequence[FindingView], severity: S
         return view.phase
     if state == "failed" and main.severity == "fatal":
         return main.phase
-    if state in ("loading", "stalled", "stopped") and main.severity == severity != "info":
+    if state in ("loading", "stalled") and main.severity == severity != "info":
         return main.phase
     if severity == "info" and main.kind in ABOUT_READING:
         return main.phase
@@ -182,7 +182,7 @@ def _whole(files: Files, seen: Seen, state: WatchState, view: View) -> None:
         if seen.prefix:
             values = {"prefix": seen.prefix}
             findings.note("container-prefix", values, load=number, at=seen.until, phase=view.phase, refs=(seen.bar,))
-        elif seen.as_bytes and "journal-json" in seen.kinds and not there:
+        elif seen.as_bytes and "journal-json" in seen.kinds:
             findings.note("progress-as-bytes", {}, load=number, at=seen.until, phase=view.phase, refs=(seen.bar,))
 
 

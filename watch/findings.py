@@ -17,7 +17,7 @@ from watch.catalogue import Catalogue, Row, shipped
 from watch.entry import Entry, merged, shape
 from watch.heads import Head
 from watch.judge import Judge, Observation
-from watch.texts import fill
+from watch.texts import fill, short
 from watch.tracebacks import Block, Step, Tracebacks
 from watch.view import FindingView, GpuView, StallView
 from watch.words import Phase, Severity, State, rank
@@ -29,6 +29,8 @@ _QUOTING = ("Received request ", "Generated response ", "Added request ", "Dumpi
 _SAID_WITHIN = 200
 """How far into an INFO line a failure may stand to be meant, not quoted."""
 _SERVERS = ("", "APIServer", "ApiServer", "MainProcess")
+_IN_LOGS = frozenset(("unit", "systemd", "user-manager", "kernel", "journald", "other"))
+"""Who may speak in a raw log, which does not say who does."""
 _HOST_SPEAKERS = frozenset(("kernel", "gpu", "ssh", "command", "journald", "other", "bench"))
 
 
@@ -46,6 +48,7 @@ class Findings:
         self._facts: dict[int, dict[str, list[str]]] = {}
         self._failed: set[int] = set()
         self._ready_at: dict[int, int] = {}
+        self._stopped: set[int] = set()
         self._traces = Tracebacks()
         self._block_entries: dict[int, list[Entry]] = {}
         self._last_entries: list[Entry] = []
@@ -71,13 +74,24 @@ class Findings:
     # -------------------------------------------------------------------------------------------------------- lines
 
     def see(
-        self, line: JournalLine, head: Head, rows: Sequence[int], *, load: int, phase: Phase, ready: bool = False
+        self,
+        line: JournalLine,
+        head: Head,
+        rows: Sequence[int],
+        *,
+        load: int,
+        phase: Phase,
+        ready: bool = False,
+        stopping: bool = False,
     ) -> bool:
         """Take in a line in which ``rows`` of ``patterns`` occur. Call it for every line with a match, for every
         line that is a bar or a mark, for every line with ``truncated`` or a ``line_break`` of ``line-max``, and for
-        all lines while ``hungry``. ``ready``: this load has been ready. True: a finding changed."""
+        all lines while ``hungry``. ``ready``: this load has been ready; ``stopping``: it was told to end. True: a
+        finding changed."""
         self._seen += 1
         self._begin(load, ready)
+        if stopping or phase == "stopping":
+            self._stopped.add(load)
         message = head.message
         if head.level and message.startswith(_QUOTING):
             return False
@@ -94,7 +108,7 @@ class Findings:
         found = self._found(message, rows, load, ref)
         speakers = _speakers(line)
         block = step.block if step is not None else None
-        requested = ready and self._of_a_request(head, block)
+        requested = ready and line.source == "unit" and self._of_a_request(head, block)
         chosen: list[tuple[Row, dict[str, str]]] = []
         for row, start, groups in found:
             if not self._applies(row, speakers, load, phase, ready, line.at, block):
@@ -175,7 +189,7 @@ class Findings:
         at: float,
         block: Block | None,
     ) -> bool:
-        if row.source and speakers and not speakers.intersection(row.source):
+        if row.source and not (speakers or _IN_LOGS).intersection(row.source):
             return False
         if row.phases and phase not in row.phases:
             return False
@@ -219,6 +233,9 @@ class Findings:
             if row.id in other.row.cleared_by:
                 other.cleared = True
         entry.cleared = False
+        if self._ending(load) and (row.consequence or step is not None):
+            entry.settled = True
+            return entry
         if row.id in ("unset-variable", "invalid-variable-name"):
             self._in_unit(entry)
         if step is None or step.what == "opened":
@@ -228,6 +245,10 @@ class Findings:
             if row.severity == "fatal" or "systemd" in speakers:
                 self._failed.add(load)
         return entry
+
+    def _ending(self, load: int) -> bool:
+        """It was told to end and had not failed: how processes end after that is no failure."""
+        return load in self._stopped and load not in self._failed
 
     def _in_unit(self, entry: Entry) -> None:
         """Which line of the unit it is, where its text is known. What the text alone let us expect has come true."""
@@ -278,6 +299,7 @@ class Findings:
             process = head.process if line.source == "unit" else ""
             entry.add(line.at, ref, line.text, {"type": short, "text": text[:200]}, process)
             entry.spoken |= speakers or {line.source}
+            entry.settled = entry.settled or self._ending(load)
             made.append(entry)
             serious = [entry]
         heading = self._seen - self._headings.get(head.pid or line.pid, -1000) if block is None else 0
@@ -312,7 +334,7 @@ class Findings:
         if not head.process.startswith(_SERVERS[1:]) and head.process:
             return False
         if block is None:
-            return True
+            return bool(head.process or head.level)
         return not (block.heading.startswith("Process ") or self._under_failure(block, block.key))
 
     # ------------------------------------------------------------------------------------------------ other readings
@@ -406,6 +428,7 @@ class Findings:
                     entry.show(ref)
                 relevant.append(entry)
         own = {(entry.row.id, entry.key[2]) for entry in relevant}
+        told: dict[tuple[str, str], int] = {}
         for entry in relevant:
             view = self._view(entry, cause, load)
             same = [
@@ -417,6 +440,12 @@ class Findings:
             ]
             if same and entry.load == load:
                 view = merged([*(self._view(other, None, other.load) for other in same), view])
+            name = (entry.row.id, entry.key[2])
+            if name in told:  # seen in a log and by a probe
+                order, known = views[told[name]]
+                views[told[name]] = (order, merged([view, known]))
+                continue
+            told[name] = len(views)
             views.append((entry.order, view))
         if earlier:
             for number, entries in self._by_load.items():
@@ -542,8 +571,7 @@ class Findings:
             origin = self._origin(entry, load)
             if origin is not entry:
                 return origin
-        alone = [entry for entry in told if entry.row.alone is not None]
-        return min(alone, key=lambda e: (e.row.alone.rank if e.row.alone else 0, e.order), default=None)
+        return next((entry for entry in told if entry.row.alone is not None), None)
 
     def _best_of_chain(self, candidates: list[Entry]) -> Entry:
         """Of the exceptions of one traceback ("During handling of …") a known one says more than an unknown one."""
@@ -572,12 +600,12 @@ class Findings:
                 if entry.row.id in other.row.because:
                     values = {**other.values, **values}
         if "_detail" in entry.values:
-            values["detail"] = [" ".join(entry.values["_detail"])[:400]]
+            values["detail"] = [short(" ".join(entry.values["_detail"]), 160)]
         evidence = list(entry.texts)
         if entry.frame is not None:
             frame = entry.frame
             evidence.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
-        evidence += ["  " + text for text in entry.values.get("_detail", ())][:4]
+        evidence += ["  " + short(text, 300) for text in entry.values.get("_detail", ())][:4]
         kind = entry.values.get("_kind", [row.kind])[-1]
         return FindingView(
             id=row.id,
@@ -608,7 +636,10 @@ class Findings:
         return entry.phase
 
     def _follows(self, entry: Entry, cause: Entry | None) -> str:
-        if cause is None or cause is entry or entry.row.id == cause.row.id:
+        if cause is None:
+            origin = self._origin(entry, entry.load)
+            return "" if origin is entry else origin.row.id
+        if cause is entry or entry.row.id == cause.row.id:
             return ""
         if entry.row.consequence or cause.row.id in entry.row.because:
             return cause.row.id
@@ -624,7 +655,10 @@ class Findings:
             worst += [e.row.severity for e in self._by_load.get(load, ()) if row.id in e.row.because and e.sure]
             return max(worst, key=rank)
         if entry.settled and (
-            row.severity == "fatal" or row.until == "ready" or (not entry.sure and row.id == "exception")
+            row.severity == "fatal"
+            or row.consequence
+            or row.until == "ready"
+            or (not entry.sure and row.id == "exception")
         ):
             return "info"
         if row.severity == "fatal" and not entry.sure and load not in self._failed:

@@ -337,8 +337,10 @@ def _json_kind(head: bytes, line: bytes, name: str) -> Kind | None:
             return "recorded"
         if "t" in values and ("code" in values or "status" in values):
             return "recorded"
-        if "t" in values:
+        if "ev" in values:
             return "events"
+        if "t" in values:
+            return "recorded" if b'{"meta":' in head or b'"b":' in head or b'"data":' in head else "events"
     if b'"__CURSOR" :' in head or b'"MESSAGE" :' in head or b'"__REALTIME_TIMESTAMP" :' in head:
         return "journal-pretty"
     try:

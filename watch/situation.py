@@ -24,7 +24,8 @@ from probes.readings import (
     Reading,
 )
 from watch.formats import captured, smi
-from watch.logfile import Kind, NotReadable, Saved, small
+from watch.heads import parse_head
+from watch.logfile import Kind, NotReadable, Saved, read_chunks, small
 from watch.matching import Matcher
 from watch.state import WatchState
 
@@ -103,13 +104,52 @@ def collect(paths: Sequence[Path]) -> Files:
         except NotReadable as error:
             if "is empty" in error.reason:
                 found.empty.append(shown)
-            found.notes.append(error.reason)
             errors.append(error)
+            if not inside_folder or "is empty" not in error.reason:
+                found.notes.append(error.reason)
             continue
         (found.logs if saved.kind in LOGS else found.others).append(saved)
+    _drop_copies(found)
     if not found.logs and not found.others:
         raise errors[0] if errors else NotReadable("No files were given")
     return found
+
+
+_RANK: tuple[Kind, ...] = ("journal-export", "journal-json", "journal-pretty", "recorded", "session", "text", "bench")
+
+
+def _drop_copies(found: Files) -> None:
+    """The same log in several forms (``-o export`` and ``-o short``, say) is read once, in the form that says most.
+    Journal records need no such care: their cursors tell."""
+    if len(found.logs) < 2:
+        return
+    kept: list[tuple[Saved, frozenset[tuple[int, str]]]] = []
+    for saved in sorted(found.logs, key=lambda log: _RANK.index(log.kind)):
+        words = _words(saved)
+        plain = saved.kind in ("text", "recorded")
+        twin = next((k for k, known in kept if plain and _alike(words, known)), None)
+        if twin is not None:
+            found.notes.append(f"{saved.name} holds the same lines as {twin.name} and was left out")
+            continue
+        kept.append((saved, words))
+    found.logs = [saved for saved in found.logs if any(saved is one for one, _ in kept)]
+
+
+def _alike(one: frozenset[tuple[int, str]], other: frozenset[tuple[int, str]]) -> bool:
+    fewer = min(len(one), len(other))
+    return fewer > 5 and len(one & other) > 0.8 * fewer
+
+
+def _words(saved: Saved) -> frozenset[tuple[int, str]]:
+    """The messages of a log's first lines with their minute, without what journalctl or a container adds to them."""
+    out: list[tuple[int, str]] = []
+    try:
+        for batch in read_chunks([saved.head], name=saved.name, written=saved.written):
+            lines = [reading for reading in batch if isinstance(reading, JournalLine) and reading.at]
+            out += [(int(line.at // 60), parse_head(line.text).message.strip()) for line in lines]
+    except NotReadable:
+        return frozenset()
+    return frozenset(word for word in out[:400] if len(word[1]) > 12 and "blob data]" not in word[1])
 
 
 def _wanted(path: Path) -> bool:

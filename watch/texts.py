@@ -25,7 +25,8 @@ def fill(template: str, values: Values) -> str:
         if how == ">":
             return found[-1]
         if how.startswith("+"):
-            return (how[1:] or ", ").join(found)
+            ordered = sorted(found, key=int) if all(value.isdecimal() for value in found) else found
+            return (how[1:] or ", ").join(ordered)
         return found[0]
 
     def optional(part: re.Match[str]) -> str:
@@ -42,9 +43,12 @@ def places(template: str) -> set[str]:
     return {place[1] for place in _PLACE.finditer(_OPTIONAL.sub("", template)) if place[3] is None}
 
 
-def inside(text: str, start: int) -> bool:
-    """Whether a match that begins at ``start`` is what a line says, not something it quotes further on."""
-    return start <= 160
+def short(text: str, most: int) -> str:
+    """The text, or its beginning and its end where it is longer: what is wrong often stands last."""
+    if len(text) <= most:
+        return text
+    head = most // 3
+    return f"{text[:head].rstrip()} … {text[-(most - head) :].lstrip()}"
 
 
 def duration(seconds: float) -> str:

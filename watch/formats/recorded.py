@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from probes.readings import HealthReading, JournalLine, Reading
+from watch.formats.records import JsonRecords
 
 
 class Recorded:
@@ -23,6 +24,9 @@ class Recorded:
         self._bench = bench
         self._rest: dict[str, tuple[bytes, int]] = {}
         self._last = 0.0
+        self._silent = False
+        """its bytes are no log"""
+        self._records = JsonRecords(name)
 
     def block(self, block: bytes) -> list[Reading]:
         out: list[Reading] = []
@@ -54,7 +58,9 @@ class Recorded:
             if isinstance(started, (int, float)) and started > 1e8:
                 self.zero = float(started)
             command = meta.get("cmd", meta.get("argv", ""))
-            self._bench = self._bench or " bench " in f" {' '.join(command) if isinstance(command, list) else command} "
+            words = [str(word) for word in command] if isinstance(command, list) else str(command).split()
+            self._bench = self._bench or "bench" in words
+            self._silent = bool(words) and words[0].rpartition("/")[2] == "nvidia-smi"
             return
         t = record.get("t", record.get("dt"))
         if not isinstance(t, (int, float)):
@@ -62,7 +68,7 @@ class Recorded:
         at = self._last = max(0.0, self.zero + float(t))
         if "b" in record or "data" in record:
             data = _data(record)
-            if data:
+            if data and not self._silent:
                 self._bytes(str(record.get("s", "")), data, at, out)
         elif "status" in record or "code" in record or record.get("path") == "/health":
             self._health(record, at, out)
@@ -74,7 +80,9 @@ class Recorded:
         for index, piece in enumerate(pieces):
             text = piece.removesuffix(b"\r").decode("utf-8", "backslashreplace")
             number = begun if index == 0 and before else self.lines
-            if text:
+            if text.startswith("{") and '"__REALTIME_TIMESTAMP"' in text:  # journalctl -f -o json was recorded
+                out.extend(self._records.record(piece, f"{self.name}:{number}"))
+            elif text:
                 out.append(
                     JournalLine(
                         at=at,

@@ -84,7 +84,7 @@ class JsonRecords:
         self.lines += block.count(b"\n") + (bool(block) and not block.endswith(b"\n"))
         out: list[Reading] = []
         for number, raw in self._picked(block, first):
-            out.extend(self._record(raw, f"{self.name}:{number}"))
+            out.extend(self.record(raw, f"{self.name}:{number}"))
         return out
 
     def close(self) -> list[Reading]:
@@ -109,7 +109,8 @@ class JsonRecords:
                 self._follow = FOLLOW if _FOLLOW.search(line) else max(0, self._follow - 1)
                 yield first + index, line
 
-    def _record(self, raw: bytes, ref: str) -> list[JournalLine]:
+    def record(self, raw: bytes, ref: str) -> list[JournalLine]:
+        """The lines that one record completes; none where it is no JSON object."""
         raw = raw.strip(b"\x00\x1e \t\r")  # json-seq and json-sse set marks between records
         if raw.startswith(b"data: "):
             raw = raw[6:]

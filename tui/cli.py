@@ -65,8 +65,8 @@ def firstlight(
 
 @app.command(epilog="\b\nExample:\n  firstlight watch root@llm-two kimi-k25-int4-ngram")
 def watch(
-    target: Annotated[str, typer.Argument(help="user@host, an alias of ssh_config, or local.")],
-    unit: Annotated[str, typer.Argument(help="The systemd unit, as systemctl takes it.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="user@host, an alias of ssh_config, or local.")],
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="The systemd unit, as systemctl takes it.")],
     endpoint: Annotated[
         str | None,
         typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
@@ -98,7 +98,7 @@ def demo(speed: Speed = 30.0) -> None:
     epilog="\b\nExample:\n  firstlight replay ~/.local/state/firstlight/sessions/…-llm-two-vllm.jsonl.gz --speed 20"
 )
 def replay(
-    file: Annotated[Path, typer.Argument(help="A session file, plain or gzip.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A session file, plain or gzip.")],
     speed: Speed = 1.0,
 ) -> None:
     """Show a recorded watch again, on the same screen."""
@@ -111,7 +111,9 @@ def replay(
     epilog="\b\nExample:\n  journalctl -u vllm -o export > vllm.export\n  firstlight explain vllm.export --json"
 )
 def explain(
-    files: Annotated[list[Path], typer.Argument(help="Logs, journals (any format), unit files, folders; gzip too.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Logs, journals (any format), unit files, folders; gzip too.")
+    ],
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     at: Annotated[
         float | None,

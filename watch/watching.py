@@ -30,7 +30,7 @@ URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT
 SLICE = 0.010
 """Seconds of recording and folding after which the event loop gets its turn, so that a key is answered."""
 
-LINES_AT_ONCE = 250
+LINES_AT_ONCE = 100
 """Journal lines folded together, well within a slice."""
 
 AHEAD = 50_000

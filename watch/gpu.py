@@ -6,6 +6,7 @@ are read for minutes, then it jumps to the size of the KV cache. GPU memory is t
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 from probes.readings import GpuDevice, GpuProcesses, GpuReading
@@ -21,26 +22,35 @@ STEP_MIB = 1024.0
 
 
 class History:
-    """(at, value) pairs of one figure, at most ``KEEP``. When it is full, every second point goes and new ones are
-    taken half as often, so that old and new stand equally dense and nothing jumps."""
+    """(at, value) pairs of one figure, at most ``KEEP``, the newest always among them. When it is full, every second
+    point goes and new ones are kept half as often: old and new stand equally dense, so nothing jumps."""
 
     def __init__(self) -> None:
-        self.points: list[tuple[float, float]] = []
+        self._kept: list[tuple[float, float]] = []
+        self._last: tuple[float, float] | None = None
         self._every = 0.0
 
-    def add(self, at: float, value: float) -> None:
-        points = self.points
-        if len(points) > 1 and (at - points[-2][0] < self._every or at <= points[-1][0]):
-            points[-1] = (max(at, points[-1][0]), value)  # the newest is always the present value
-            return
-        if len(points) >= KEEP:
-            del points[1:-1:2]
-            span = points[-1][0] - points[0][0]
-            self._every = max(self._every, span / (len(points) - 1))
-        points.append((at, value))
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        if self._last is None or self._last == self._kept[-1]:
+            return list(self._kept)
+        return [*self._kept, self._last]
 
-    def clear(self) -> None:
-        self.points.clear()
+    def add(self, at: float, value: float) -> None:
+        if self._last is not None and at <= self._last[0]:
+            return
+        self._last = (at, value)
+        if self._kept and at - self._kept[-1][0] < 0.75 * self._every:
+            return
+        self._kept.append(self._last)
+        if len(self._kept) >= KEEP:
+            gaps = sorted(after[0] - before[0] for before, after in itertools.pairwise(self._kept))
+            self._every = 2 * (self._every or gaps[len(gaps) // 2])
+            self._kept = self._kept[::2]
+
+    def begin_again(self) -> None:
+        """Only the present value stays."""
+        self._kept = [self._last] if self._last is not None else []
         self._every = 0.0
 
 
@@ -62,9 +72,7 @@ class Gpus:
     def new_load(self) -> None:
         """History and steps are of one load; the figures go on."""
         for history in self._history.values():
-            last = history.points[-1:]
-            history.clear()
-            history.points.extend(last)
+            history.begin_again()
         self.since = self.moved_at = None
         self._base = self._mean()
 

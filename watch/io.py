@@ -33,7 +33,7 @@ class Io:
     def new_load(self) -> None:
         self._base = self.last.read_bytes or 0 if self.last is not None else 0
         self._ceiling = 0.0
-        self._history.clear()
+        self._history.begin_again()
         self._recent.clear()
         self.first_at = self.moved_at = None
 

@@ -78,8 +78,6 @@ class GpuProbe:
                         unknown = reading
                     else:
                         yield [reading]
-            if not unknown or unknown in self._dropped or unknown not in QUERY:
-                return
             self._dropped.add(unknown)
 
     async def _smi(self) -> AsyncIterator[Reading | str]:
@@ -115,9 +113,11 @@ class GpuProbe:
         for reading in decoder.close():
             yield reading
         decoder.feed(stream.stderr + b"\n", self._clock.now())
-        if decoder.unknown_field:
+        if decoder.unknown_field in query:
             yield decoder.unknown_field
             return
+        if decoder.unknown_field:
+            decoder.troubles.append(Trouble(f"nvidia-smi does not know its own field {decoder.unknown_field}"))
         raise ended(status, decoder.troubles, stream.stderr)
 
     async def processes(self) -> AsyncIterator[list[Reading]]:

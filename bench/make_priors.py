@@ -2,7 +2,7 @@
 
 Margins: location and scale of log(1 + seconds) of each piece, by maximum likelihood of Student's distribution with four
 degrees of freedom. Correlations: of the latent values, over the loads that show both of a pair (n of them), shrunk by
-n/(n + 12), then shrunk together until positive definite. Nothing is drawn at random: the same file gives the same
+n/(n + 5), then shrunk together until positive definite. Nothing is drawn at random: the same file gives the same
 priors. What no timeline shows (the time before the first line, how loads of one key differ) is stated in ``STATED``.
 """
 
@@ -39,7 +39,7 @@ FEATURES = ("log_gib", "log2_ranks", "sglang", "unified_memory", "release", "dra
 SIZE_UNIT = 8.0
 SIZE: dict[Piece, float] = {"read": 1.0, "place": 0.5, "capture": 0.5}
 """Exponents: reading takes time in proportion to the bytes; placing and capture grow with the root, measured."""
-SHRINK = 12.0
+SHRINK = 5.0
 LEAST_SCALE = 0.25
 SMALLEST_PIVOT = 0.05
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -67,7 +67,7 @@ HISTORY = HistoryTable(
 )
 """Five pairs of repeats are too few to fit nine numbers: these are set to hold them and the CPU recordings' repeats."""
 CALIBRATION = Calibration(
-    low=0.07, middle=0.5, high=0.95, by_total=0.75, by_rest=0.5, early=1.2, late=0.85, history=1.2
+    low=0.07, middle=0.5, high=0.95, by_total=0.75, by_rest=0.5, early=1.2, late=0.95, history=1.2
 )
 """Chosen by cross-validation (``bench/forecast.py``) among round values; see there for what they cost and bring."""
 

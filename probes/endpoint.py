@@ -37,20 +37,19 @@ class Endpoint(Struct, frozen=True):
 
 
 def endpoint_of(argv: Sequence[str]) -> Endpoint:
-    """From ``--host``, ``--port``, ``--uds``, ``--root-path``, ``--ssl-keyfile``; an address that means all of them is
-    asked at the loopback. A port that is no number is the default: nothing better is known."""
+    """From ``--host``, ``--port``, ``--uds``, ``--ssl-keyfile``; an address that means all of them is asked at the
+    loopback. A port that is no number is the default: nothing better is known. ``--root-path`` is what a proxy in
+    front takes away: the server itself answers without it."""
     listed = words(argv)
     sglang = any(word.rpartition("/")[2].partition(".")[0] == "sglang" for word in listed)
     host = (option(argv, "--host") or "").strip("[]")
     port = option(argv, "--port") or ""
     number = _published(listed) or _port(port)
-    root = (option(argv, "--root-path") or "").strip("/")
     loopback = "::1" if host == "::" else "127.0.0.1"
     return Endpoint(
         host=loopback if host in ANY else host,
         port=number or (SGLANG_PORT if sglang else VLLM_PORT),
         tls=bool(option(argv, "--ssl-keyfile") or option(argv, "--ssl-certfile")),
-        root=f"/{root}" if root else "",
         socket=option(argv, "--uds") or "",
     )
 

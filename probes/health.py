@@ -41,7 +41,7 @@ async def ask_health(asks: httpx.AsyncClient, endpoint: Endpoint, clock: Clock) 
     status: int | None = None
     error = ""
     try:
-        async with asyncio.timeout(LIMIT), asks.stream("GET", "/health", params=MARK) as answer:
+        async with asyncio.timeout(LIMIT), asks.stream("GET", f"/health?{MARK}") as answer:
             status = answer.status_code
             if status != 200:
                 error = _SAID.get(status, "")

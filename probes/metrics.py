@@ -34,7 +34,7 @@ async def ask_metrics(asks: httpx.AsyncClient, parser: PageParser, clock: Clock)
     cut = ""
     location = ""
     try:
-        async with asyncio.timeout(LIMIT), asks.stream("GET", "/metrics", params=MARK) as answer:
+        async with asyncio.timeout(LIMIT), asks.stream("GET", f"/metrics?{MARK}") as answer:
             status = answer.status_code
             location = answer.headers.get("location", "") if answer.is_redirect else ""
             async for chunk in answer.aiter_bytes():

@@ -85,7 +85,7 @@ def test_any_text_and_any_arguments_have_an_answer(text: str, argv: list[str]) -
         ("vllm serve /m --host 0.0.0.0 --port=8001", "http://127.0.0.1:8001"),
         ("vllm serve /m --host :: --port 8001", "http://[::1]:8001"),
         ("vllm serve /m --host 10.0.0.5 --port 8001 --port 8002", "http://10.0.0.5:8002"),
-        ("vllm serve /m --root-path /llm/ --ssl-keyfile k.pem", "https://127.0.0.1:8000/llm"),
+        ("vllm serve /m --root-path /llm/ --ssl-keyfile k.pem", "https://127.0.0.1:8000"),
         ("vllm serve /m --ssl_keyfile k.pem", "https://127.0.0.1:8000"),
         ("vllm serve /m --port eighty", "http://127.0.0.1:8000"),
         ("vllm serve /m --port 99999", "http://127.0.0.1:8000"),

@@ -3,7 +3,8 @@
 Margins: location and scale of log(1 + seconds) of each piece, by maximum likelihood of Student's distribution with four
 degrees of freedom. Correlations: of the latent values, over the loads that show both of a pair (n of them), shrunk by
 n/(n + 5), then shrunk together until positive definite. Nothing is drawn at random: the same file gives the same
-priors. What no timeline shows (the time before the first line, how loads of one key differ) is stated in ``STATED``.
+priors. What no timeline shows (the time before the first line, how loads of one key differ) is stated below, and the
+file says so.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ SMALLEST_PIVOT = 0.05
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 BOOT = Silent(median=15.0, scale=0.7)
-"""Imports before the first line: 11 and 27 s in our GPU recordings, 10 to 60 s by reports."""
 PRE_START = Silent(median=5.0, scale=1.5)
-"""ExecStartPre is anything: a check of a second or a download."""
 HISTORY = HistoryTable(
     deviation={
         "config": 0.12,
@@ -65,11 +64,9 @@ HISTORY = HistoryTable(
     after_cold=-0.5,
     weights=(1.0, 0.5, 0.25),
 )
-"""Five pairs of repeats are too few to fit nine numbers: these are set to hold them and the CPU recordings' repeats."""
 CALIBRATION = Calibration(
     low=0.07, middle=0.5, high=0.95, by_total=0.75, by_rest=0.5, early=1.2, late=0.95, history=1.2
 )
-"""Chosen by cross-validation (``bench/forecast.py``) among round values; see there for what they cost and bring."""
 
 
 class Row:
@@ -256,11 +253,23 @@ def as_toml(priors: Priors) -> str:
         lines += ["", f"[pieces.{piece}]  # median {seconds:.0f} s at a usual size", *_fields(table)]
     for name, feature in priors.features.items():
         lines += ["", f"[features.{name}]", *_fields(feature)]
-    for name in ("bar", "compile", "eager", "boot", "pre_start"):
+    for name in ("bar", "compile", "eager"):
         lines += ["", f"[{name}]", *_fields(getattr(priors, name))]
-    lines += ["", "[history]", *(line for line in _fields(priors.history) if not line.startswith("deviation"))]
+    lines += [
+        "",
+        "# What follows is stated, not fitted.",
+        "",
+        "[boot]  # imports before the first line: 11 and 27 s in two GPU recordings, 10 to 60 s by public reports",
+        *_fields(priors.boot),
+        "",
+        "[pre_start]  # ExecStartPre is anything: a check of a second or a download",
+        *_fields(priors.pre_start),
+        "",
+        "[history]  # set to hold five pairs of repeats among the timelines and 22 among the recordings",
+        *(line for line in _fields(priors.history) if not line.startswith("deviation")),
+    ]
     lines += ["", "[history.deviation]", *(f"{name} = {value:g}" for name, value in priors.history.deviation.items())]
-    lines += ["", "[calibration]", *_fields(priors.calibration), ""]
+    lines += ["", "[calibration]  # chosen by cross-validation among round values", *_fields(priors.calibration), ""]
     return "\n".join(lines)
 
 

@@ -154,9 +154,9 @@ class RunningCommand:
 
     @property
     def greeting(self) -> str:
-        """What was printed before the command's own output."""
-        noise = self._out.noise if self._out.found else b""
-        return noise.decode("utf-8", "replace")
+        """What was printed before the command's own output, without anything that a terminal would obey."""
+        noise = self._out.noise.decode("utf-8", "replace") if self._out.found else ""
+        return "".join(char if char.isprintable() or char == "\n" else "�" for char in noise)
 
     # --- what the carrier brings
 

@@ -87,7 +87,8 @@ class Host(Protocol):
     def greeting(self) -> str:
         """What a start-up file of the login shell printed before a command's own output, at most 4 KiB of it.
 
-        Empty when nothing was. It has been skipped: whoever reads this tells the operator once.
+        Control characters are replaced. Empty when nothing was printed. It has been skipped: whoever reads this tells
+        the operator once.
         """
         ...
 

@@ -7,6 +7,7 @@ channel, as sshd does. Connections to ports are made for real.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -30,8 +31,9 @@ def new_key(kind: str = "ssh-ed25519") -> asyncssh.SSHKey:
 
 @dataclass
 class SshServer:
-    """``shell``: the login shell, run as ``SHELL -c COMMAND``; empty: a real session is refused. ``noise``: printed
-    before the shell looks at its command, as a start-up file does. ``sessions``: MaxSessions."""
+    """``shell``: the login shell, run as ``SHELL -c COMMAND``. ``noise``: printed before the shell looks at its
+    command, as a start-up file does. ``sessions``: MaxSessions. ``answer``: what a session does instead of running its
+    command. ``most``: how many sessions were open at once. ``new_session``: each command is its own process group."""
 
     shell: Sequence[str] = ("/bin/sh",)
     noise: bytes = b""
@@ -44,15 +46,13 @@ class SshServer:
     methods: Sequence[str] = ("publickey",)
     environment: dict[str, str] = field(default_factory=dict)
     new_session: bool = True
-    replay: Callable[[asyncssh.SSHServerProcess[bytes]], None] | None = None
+    answer: Callable[[asyncssh.SSHServerProcess[bytes]], None] | None = None
 
     port: int = 0
     connections: list[asyncssh.SSHServerConnection] = field(default_factory=list)
     running: list[asyncio.subprocess.Process] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
-    now: int = 0
     most: int = 0
-    opened: int = 0
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     acceptor: asyncssh.SSHAcceptor | None = None
 
@@ -114,10 +114,18 @@ class SshServer:
         task.add_done_callback(self.tasks.discard)
 
     async def _session(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        owner = process.channel.get_connection().get_owner()
+        try:
+            await self._serve(process)
+        finally:
+            await process.channel.wait_closed()
+            owner.open -= 1
+
+    async def _serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         command = process.command or ""
         self.commands.append(command)
-        if self.replay:
-            self.replay(process)
+        if self.answer:
+            self.answer(process)
             return
         process.stdout.write(self.noise)
         process.stderr.write(self.noise_on_stderr)
@@ -132,7 +140,9 @@ class SshServer:
             env={**os.environ, **self.environment},
         )
         self.running.append(child)
-        assert child.stdin and child.stdout and child.stderr
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
         feeding = asyncio.ensure_future(_feed(process, child.stdin))
         output = [
             asyncio.ensure_future(_carry(child.stdout, process.stdout)),
@@ -178,7 +188,7 @@ async def _all(*awaitables: object) -> None:
 class _Server(asyncssh.SSHServer):
     def __init__(self, server: SshServer) -> None:
         self._server = server
-        self._open = 0
+        self.open = 0
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._server.connections.append(conn)
@@ -193,6 +203,10 @@ class _Server(asyncssh.SSHServer):
         return "keyboard-interactive" in self._server.methods
 
     def session_requested(self) -> bool:
+        if self.open >= self._server.sessions:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
+        self.open += 1
+        self._server.most = max(self._server.most, self.open)
         return True
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
@@ -333,11 +347,27 @@ async def connected(server: SshServer, port: int = 0) -> AsyncIterator[SshHost]:
 async def until_gone(mark: str, limit: float = 10.0) -> None:
     """Return once no process has ``mark`` in its arguments."""
     async with asyncio.timeout(limit):
-        while processes(mark):
-            await asyncio.sleep(0.02)
+        while found := processes(mark):
+            for pid in found:
+                await _end_of(pid)
+
+
+async def _end_of(pid: int) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(handle, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
 
 
 def processes(mark: str) -> list[int]:
+    """Living processes that have ``mark`` in their arguments."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -345,3 +375,12 @@ def processes(mark: str) -> list[int]:
                 if mark.encode() in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
     return found
+
+
+_marks = itertools.count(1)
+
+
+def sleeper() -> tuple[list[str], str]:
+    """A command that sleeps for ever, and what marks it among all processes."""
+    mark = f"86400.{os.getpid()}{next(_marks)}"
+    return ["sleep", mark], mark

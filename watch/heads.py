@@ -28,7 +28,14 @@ class Head(Struct, frozen=True):
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTAINER = re.compile(r"^[A-Za-z0-9][\w.-]*-\d+\s+\| ?")
 _PROCESS = re.compile(r"\((\w[\w .=-]{0,60}) pid=(\d{1,10})\) ?")
-_RECORD = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d) \[?([^\]\[\s:]{1,200}:\d{1,7})\] ?")
+_RECORD = re.compile(
+    r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d) \[?([^\]\[\s:]{1,200}:\d{1,7})\] ?"
+)
+_USUAL = re.compile(
+    r"\((\w[\w .=-]{0,60}) pid=(\d{1,10})\) "
+    r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d) \[([^\]\[\s:]{1,200}:\d{1,7})\] ?"
+)
+"""The way of 0.10 and later, at the beginning of the line: most lines."""
 _UVICORN = re.compile(r"^(DEBUG|INFO|WARNING|ERROR|CRITICAL): {2,6}")
 _SGLANG = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)((?: (?:DP|PP|TP|EP)\d+)*)\] ")
 
@@ -49,6 +56,9 @@ def sglang_style(text: str) -> bool:
 
 def parse_head(text: str) -> Head:
     """Take a line apart. Any text at all is accepted; what is not recognised is message."""
+    usual = _USUAL.match(text)
+    if usual is not None and "\x1b" not in text and "\r" not in text:
+        return Head(usual[1], int(usual[2]), usual[3], usual[4], text[usual.end() :])
     text = plain(text)
     record = _RECORD.search(text)
     if record is not None:

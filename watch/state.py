@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,6 +26,7 @@ from watch.asked import Asked, from_config, from_list, method
 from watch.attempts import Attempt, Attempts
 from watch.bars import parse_bar
 from watch.catalogue import Catalogue
+from watch.changes import Changes
 from watch.findings import Findings
 from watch.forecast import Forecast, LoadSoFar, forecast
 from watch.gpu import Gpus
@@ -45,22 +45,8 @@ from watch.unitfile import commands, settings, stray
 from watch.view import ForecastView, LoadView, StallView, View
 from watch.words import Phase, State
 
-
-class Changes(enum.Flag):
-    """What a reading changed, so that only the panes concerned are drawn again."""
-
-    NONE = 0
-    LOAD = enum.auto()
-    FINDINGS = enum.auto()
-    JOURNAL = enum.auto()
-    GPU = enum.auto()
-    IO = enum.auto()
-    SERVING = enum.auto()
-    LINK = enum.auto()
-    UNIT = enum.auto()
-    SOURCES = enum.auto()
-
-
+_STRETCH = 256
+"""Lines that are matched at once."""
 _LATEST = 1e11
 """UTC seconds; what claims to be later has no time that means anything."""
 
@@ -92,7 +78,11 @@ class WatchState:
         self.target, self.unit, self.endpoint, self.demo = target, unit, endpoint, demo
         self.marks = marks if marks is not None else shipped()
         self.findings = Findings(catalogue, unit=unit)
-        self.matcher = _matcher((*self.marks.patterns, *self.findings.patterns))
+        everything = (*self.marks.patterns, *self.findings.patterns)
+        self.matcher = _matcher(everything)
+        quiet_rows = self.marks.steady()
+        self._numbers = [row for row in range(len(everything)) if row not in quiet_rows]
+        self._steady = _matcher(tuple(everything[row] for row in self._numbers))
         self.attempts = Attempts(unit)
         self.asked = Asked()
         self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
@@ -123,76 +113,97 @@ class WatchState:
             reading, load=load.number if load is not None else 0, phase=self._phase(load), state=self._state(load)
         ):
             changes |= Changes.FINDINGS
-            changes |= self._fatal(load, reading.at)
+            if self._fatal(load, reading.at):
+                changes |= Changes.LOAD
         if before != self._stamp():
             changes |= Changes.LOAD
         return changes
 
     def apply_lines(self, lines: Sequence[JournalLine]) -> Changes:
         """Take in many journal lines at once: the same result as ``apply`` on each, faster."""
-        if not lines:
-            return Changes.NONE
-        matched = self.matcher.batch([line.text for line in lines])
-        changes = Changes.JOURNAL
+        changes = Changes.JOURNAL if lines else Changes.NONE
         self.lines += len(lines)
-        position, following = 0, matched[0][0] if matched else -1
-        findings = self.findings
-        marks = self.marks
-        for index, line in enumerate(lines):
+        start = 0
+        while start < len(lines):
+            start, more = self._stretch(lines, start)
+            changes |= more
+        return changes
+
+    def _stretch(self, lines: Sequence[JournalLine], start: int) -> tuple[int, Changes]:
+        """Some lines from ``start`` on, as far as one machine serves: once requests are served, their access lines and
+        the notices say nothing that is not known, and are not even looked for."""
+        serving = self._phase(self._load()) == "serving"
+        matcher, numbers = (self._steady, self._numbers) if serving else (self.matcher, None)
+        end = min(len(lines), start + _STRETCH)
+        matched = matcher.batch([lines[index].text for index in range(start, end)])
+        changes, position = Changes.NONE, 0
+        following = start + matched[0][0] if matched else -1
+        ours, marks, attempts, findings = self.attempts.ours, self.marks, self.attempts, self.findings
+        for index in range(start, end):
+            line = lines[index]
             rows: Sequence[int] = ()
             if index == following:
                 rows = matched[position][1]
+                if numbers is not None:
+                    rows = [numbers[row] for row in rows]
                 position += 1
-                following = matched[position][0] if position < len(matched) else -1
-            current, at = self.attempts.current, line.at
+                following = start + matched[position][0] if position < len(matched) else -1
+            current, at = attempts.current, line.at
             if (
-                current is None
+                (rows and not all(map(marks.notice, rows)))
+                or current is None
+                or current.load.phase == "n/a"
                 or findings.hungry
                 or line.source != "unit"
                 or not 0.0 < at < _LATEST
                 or line.invocation != current.load.invocation
-                or (phase := current.load.phase) == "n/a"
-                or not self.attempts.ours(line)
+                or not ours(line)
                 or line.truncated
                 or line.line_break == "line-max"
-                or not all(marks.notice(row) or marks.steady(row, phase) for row in rows)
             ):
                 changes |= self._line(line, rows)
+                if serving != (self._phase(self._load()) == "serving"):
+                    return index + 1, changes
                 continue
             # A line that says nothing new: a sign of life, no more.
             load = current.load
             if at > (self.heard_at or 0.0):
                 self.heard_at = at
             load.heard(at)
-            if (load.telling_at is None or at >= load.telling_at) and not any(map(marks.notice, rows)):
+            if not rows and (load.telling_at is None or at >= load.telling_at):
                 load.telling_at, load.telling_line = at, line.text
             if line.pid:
                 ranks = current.ranks
                 ranks.heard(ranks.key(line.pid, 0, ""), at)
-        return changes
+        return end, changes
 
     def _line(self, line: JournalLine, rows: Sequence[int]) -> Changes:
         """One line, thoroughly."""
         if not 0.0 <= line.at < _LATEST:
             return Changes.NONE
         self._heard(line.at)
-        before = self._stamp()
+        changes = Changes.NONE
         head: Head | None = None
         attempt: Attempt | None = None
-        if line.source == "systemd" and self.attempts.ours(line):
-            event = unit_event(line)
-            attempt = self.attempts.manager(event, line) if event is not None else self.attempts.owner(line)
-        elif line.source == "unit" and self.attempts.ours(line):
+        speaker: int | str = ""
+        if line.source == "unit" and self.attempts.ours(line):
+            number = self._number
             attempt = self.attempts.owner(line)
             self._follow()
             head = parse_head(line.text)
-            attempt = self._own_line(attempt, line, head, rows)
+            speaker = attempt.ranks.key(line.pid, head.pid, head.process)
+            attempt, changed = self._own_line(attempt, line, head, rows, speaker)
+            if changed or number != self._number:
+                changes = Changes.LOAD
+        elif line.source == "systemd" and self.attempts.ours(line):
+            event = unit_event(line)
+            attempt = self.attempts.manager(event, line) if event is not None else self.attempts.owner(line)
+            self._follow()
+            changes = Changes.LOAD if event is not None else Changes.NONE
         elif line.source == "journald" and self.attempts.current is not None and "uppressed" in line.text:
             self.attempts.current.load.gap_at = line.at
         attempt = attempt or self.attempts.current
-        self._follow()
         load = attempt.load if attempt is not None else None
-        changes = Changes.NONE
         own = len(self.marks)
         found = [row - own for row in rows if row >= own]
         if self.findings.see(
@@ -202,33 +213,34 @@ class WatchState:
             load=load.number if load is not None else 0,
             phase=self._phase(load),
             ready=load is not None and load.ready_line is not None,
-            stopping=load is not None and load.stop_at is not None,
         ):
-            speaker = attempt.ranks.key(line.pid, head.pid, head.process) if attempt and head else ""
-            changes |= Changes.FINDINGS | self._fatal(load, line.at, speaker)
-        if before != self._stamp():
-            changes |= Changes.LOAD
+            changes |= Changes.FINDINGS
+            if self._fatal(load, line.at, speaker):
+                changes |= Changes.LOAD
         return changes
 
-    def _own_line(self, attempt: Attempt, line: JournalLine, head: Head, rows: Sequence[int]) -> Attempt:
-        """A line of the unit's own processes: marks, ranks, signs of life."""
-        marks = self.marks
-        known = [(row, mark) for row in rows if row < len(marks) and (mark := marks.mark(row)) is not None]
-        speaker = attempt.ranks.key(line.pid, head.pid, head.process)
+    def _own_line(
+        self, attempt: Attempt, line: JournalLine, head: Head, rows: Sequence[int], speaker: int | str
+    ) -> tuple[Attempt, bool]:
+        """A line of the unit's own processes: marks, ranks, signs of life. Whose it is, and whether the load
+        changed."""
+        marks, own = self.marks, len(self.marks)
+        known = [(row, mark) for row in rows if row < own and (mark := marks.mark(row)) is not None]
         if any(mark.banner for _, mark in known):
             attempt = self.attempts.first_words(attempt, line.at, speaker, line.invocation)
             self._follow()
-        load, ranks = attempt.load, attempt.ranks
-        rank = ranks.heard(speaker, line.at, head.process)
-        load.heard(line.at)
-        if not any(marks.notice(row) for row in rows) and (load.telling_at is None or line.at >= load.telling_at):
-            load.telling_at, load.telling_line = line.at, line.text
+        load, ranks, at = attempt.load, attempt.ranks, line.at
+        rank = ranks.heard(speaker, at, head.process)
+        load.heard(at)
+        if (load.telling_at is None or at >= load.telling_at) and not any(map(marks.notice, rows)):
+            load.telling_at, load.telling_line = at, line.text
+        changed = False
         if not known and load.phase == "n/a" and '" 200 OK' in line.text:
             load.attached_late = True  # it answers requests, so it was ready before we came
-            load.up(line.at, "ready")
+            changed = load.up(at, "ready")
         if known:
             text = plain(line.text)
-            if not load.engine and len({mark.engine for _, mark in known} - {"any"}) > 1:
+            if not load.engine and len(known) > 1 and len({mark.engine for _, mark in known} - {"any"}) > 1:
                 wanted = "sglang" if sglang_style(text) else "vllm"
                 known = [(row, mark) for row, mark in known if mark.engine in (wanted, "any")]
             for row, mark in known:
@@ -236,12 +248,12 @@ class WatchState:
                 bar = parse_bar(text) if mark.unit else None
                 if mark.reads:
                     self._arguments(attempt, mark, text, line)
-                load.mark(line.at, mark, fields, speaker, bar)
+                changed = load.mark(at, mark, fields, speaker, bar) or changed
                 if not mark.unit and not mark.weak:
-                    ranks.marked(rank, line.at, mark.id, mark.phase, fields)
-        if any(marks.death(row) for row in rows):
-            load.fail(line.at, speaker=speaker)
-        return attempt
+                    ranks.marked(rank, at, mark.id, mark.phase, fields)
+        if any(map(marks.death, rows)):
+            changed = load.fail(at, speaker=speaker) or changed
+        return attempt, changed
 
     def _arguments(self, attempt: Attempt, mark: Mark, text: str, line: JournalLine) -> None:
         """The line lists what was asked for, or what was accepted."""
@@ -348,11 +360,13 @@ class WatchState:
             self.io.new_load()
             self.serving.new_load()
 
-    def _fatal(self, load: Load | None, at: float, speaker: int | str = "") -> Changes:
-        if load is not None and load.failed_at is None and not load.over and self.findings.fatal(load.number):
-            load.fail(at, speaker=speaker)
-            return Changes.LOAD
-        return Changes.NONE
+    def _fatal(self, load: Load | None, at: float, speaker: int | str = "") -> bool:
+        if load is None or load.over or not self.findings.fatal(load.number):
+            return False
+        return load.fail(at, speaker=speaker)
+
+    def _load(self) -> Load | None:
+        return self.attempts.current.load if self.attempts.current is not None else None
 
     def _phase(self, load: Load | None) -> Phase:
         return load.phase if load is not None else "n/a"

@@ -10,20 +10,20 @@ something failed; else it counts once the load has failed, and is history once i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from probes.readings import JournalLine, Reading
 from watch.catalogue import Catalogue, Row, shipped
-from watch.entry import Entry, merged, shape
+from watch.entry import Entry, shape
+from watch.gathered import HOST, Gathered
 from watch.heads import Head
 from watch.judge import Judge, Observation
-from watch.texts import fill, short
+from watch.texts import fill
 from watch.tracebacks import Block, Step, Tracebacks
+from watch.verdict import cause, fatal, views
 from watch.view import FindingView, GpuView, StallView
-from watch.words import Phase, Severity, State, rank
+from watch.words import Phase, State
 
-HOST = 0
-"""The number of the load of what concerns the host, whatever the load."""
 _QUOTING = ("Received request ", "Generated response ", "Added request ", "Dumping input data ", "Dumping scheduler ")
 """Lines that repeat what a client sent: their words are not the server's."""
 _SAID_WITHIN = 200
@@ -31,7 +31,6 @@ _SAID_WITHIN = 200
 _SERVERS = ("", "APIServer", "ApiServer", "MainProcess")
 _IN_LOGS = frozenset(("unit", "systemd", "user-manager", "kernel", "journald", "other"))
 """Who may speak in a raw log, which does not say who does."""
-_HOST_SPEAKERS = frozenset(("kernel", "gpu", "ssh", "command", "journald", "other", "bench"))
 
 
 class Findings:
@@ -42,13 +41,7 @@ class Findings:
 
     def __init__(self, catalogue: Catalogue | None = None, *, unit: str = "") -> None:
         self.catalogue = shipped() if catalogue is None else catalogue
-        self._unit = unit
-        self._entries: dict[tuple[int, str, str], Entry] = {}
-        self._by_load: dict[int, list[Entry]] = {}
-        self._facts: dict[int, dict[str, list[str]]] = {}
-        self._failed: set[int] = set()
-        self._ready_at: dict[int, int] = {}
-        self._stopped: set[int] = set()
+        self._kept = Gathered(unit)
         self._traces = Tracebacks()
         self._block_entries: dict[int, list[Entry]] = {}
         self._last_entries: list[Entry] = []
@@ -57,7 +50,6 @@ class Findings:
         self._bars: dict[int, str] = {}
         self._pids: dict[int, set[int]] = {}
         self._seen = 0
-        self._order = 0
         self._load = 0
         self._judge = Judge()
 
@@ -91,7 +83,7 @@ class Findings:
         self._seen += 1
         self._begin(load, ready)
         if stopping or phase == "stopping":
-            self._stopped.add(load)
+            self._kept.stopped.add(load)
         message = head.message
         if head.level and message.startswith(_QUOTING):
             return False
@@ -128,14 +120,13 @@ class Findings:
     def _begin(self, load: int, ready: bool) -> None:
         if load != self._load:
             self._load = load
+            self._kept.begin(load)
             self._traces.close()
             self._block_entries.clear()
             for number in [number for number in self._pids if number < load]:
                 del self._pids[number]
-        if ready and load not in self._ready_at:
-            self._ready_at[load] = self._order
-            for entry in self._by_load.get(load, ()):
-                entry.settled = True
+        if ready:
+            self._kept.ready(load)
 
     def _next(self, line: JournalLine, ref: str) -> bool:
         """The first line of the unit after a gap belongs to the finding of the gap."""
@@ -151,7 +142,7 @@ class Findings:
         if row is None:
             return False
         first = line.pid and line.pid not in self._pids.get(load, ())
-        entry = self._entry(row, "", load, "process-start" if first else phase, line.at)
+        entry = self._kept.entry(row, "", load, "process-start" if first else phase, line.at)
         entry.sure = True
         entry.add(line.at, ref, "" if line.truncated else line.text[:200], {})
         return True
@@ -173,7 +164,7 @@ class Findings:
                 else:
                     known[2].update({name: value for name, value in groups.items() if name not in known[2]})
             else:
-                facts = self._facts.setdefault(load, {})
+                facts = self._kept.facts.setdefault(load, {})
                 facts.update({name: [value] for name, value in groups.items()})
                 if "shard_done" in groups:
                     self._bars[load] = ref
@@ -196,7 +187,7 @@ class Findings:
         if row.when and (row.when == "ready") is not ready:
             return False
         if row.after and not any(
-            not row.within or at - entry.last <= row.within for entry in self._present(row.after, load)
+            not row.within or at - entry.last <= row.within for entry in self._kept.present(row.after, load)
         ):
             return False
         return not row.near or (block is not None and self.catalogue.near(row, block.text()))
@@ -214,12 +205,12 @@ class Findings:
         step: Step | None,
     ) -> Entry:
         row = self.catalogue.by_id.get(row.same_as, row) if row.same_as else row
-        joined = next(iter(self._present((row.joins,), load)), None) if row.joins else None
+        joined = next(iter(self._kept.present((row.joins,), load)), None) if row.joins else None
         if joined is not None:
             joined.show(ref, line.text)
             joined.learn(groups)
             return joined
-        entry = self._entry(row, fill(row.fold, _values(groups)) if row.fold else "", load, phase, line.at)
+        entry = self._kept.entry(row, fill(row.fold, _values(groups)) if row.fold else "", load, phase, line.at)
         process = head.process if line.source == "unit" else ""
         entry.add(line.at, ref, line.text, groups, process)
         entry.spoken |= speakers or {line.source}
@@ -229,11 +220,11 @@ class Findings:
             entry.show(self._bars[load])
         if row.next and entry not in self._waiting:
             self._waiting.append(entry)
-        for other in self._by_load.get(load, ()):
+        for other in self._kept.by_load.get(load, ()):
             if row.id in other.row.cleared_by:
                 other.cleared = True
         entry.cleared = False
-        if self._ending(load) and (row.consequence or step is not None):
+        if self._kept.ending(load) and (row.consequence or step is not None):
             entry.settled = True
             return entry
         if row.id in ("unset-variable", "invalid-variable-name"):
@@ -243,12 +234,8 @@ class Findings:
         if row.consequence and row.severity in ("fatal", "error"):
             self._headings[head.pid or line.pid] = self._seen
             if row.severity == "fatal" or "systemd" in speakers:
-                self._failed.add(load)
+                self._kept.failed.add(load)
         return entry
-
-    def _ending(self, load: int) -> bool:
-        """It was told to end and had not failed: how processes end after that is no failure."""
-        return load in self._stopped and load not in self._failed
 
     def _in_unit(self, entry: Entry) -> None:
         """Which line of the unit it is, where its text is known. What the text alone let us expect has come true."""
@@ -257,8 +244,7 @@ class Findings:
                 key, ref = self._judge.variable(word)
                 entry.learn({"key": key})
                 entry.show(ref)
-        for number in (HOST, entry.load):
-            self._by_load[number] = [e for e in self._by_load.get(number, ()) if e.row.id != "unit-variable"]
+        self._kept.forget("unit-variable", (HOST, entry.load))
 
     # --------------------------------------------------------------------------------------------------- tracebacks
 
@@ -295,11 +281,11 @@ class Findings:
             short = step.type.rpartition(".")[2]
             text = f"{short}: {step.text}" if "bench" in speakers else step.text
             fold = "" if requested else f"{short} {shape(step.text)}"
-            entry = self._entry(row, fold, load, phase, line.at)
+            entry = self._kept.entry(row, fold, load, phase, line.at)
             process = head.process if line.source == "unit" else ""
             entry.add(line.at, ref, line.text, {"type": short, "text": text[:200]}, process)
             entry.spoken |= speakers or {line.source}
-            entry.settled = entry.settled or self._ending(load)
+            entry.settled = entry.settled or self._kept.ending(load)
             made.append(entry)
             serious = [entry]
         heading = self._seen - self._headings.get(head.pid or line.pid, -1000) if block is None else 0
@@ -347,18 +333,18 @@ class Findings:
         return changed
 
     def _names(self, load: int) -> frozenset[str]:
-        return frozenset(entry.row.id for entry in self._relevant(load))
+        return frozenset(entry.row.id for entry in self._kept.relevant(load))
 
     def _observe(self, seen: Observation, load: int, phase: Phase, at: float) -> bool:
         number = HOST if seen.host else load
         if seen.over:
             changed = False
-            for entry in [*self._by_load.get(HOST, ()), *self._by_load.get(load, ())]:
+            for entry in [*self._kept.by_load.get(HOST, ()), *self._kept.by_load.get(load, ())]:
                 if (entry.row.id in seen.over or entry.spoken <= seen.over) and not entry.cleared:
                     entry.cleared = changed = True
             return changed
         if seen.adds_to:
-            for entry in self._present((seen.adds_to,), load):
+            for entry in self._kept.present((seen.adds_to,), load):
                 before = (entry.refs, {name: tuple(values) for name, values in entry.values.items()})
                 entry.show(seen.ref, seen.text)
                 entry.learn(seen.values)
@@ -368,7 +354,7 @@ class Findings:
             row = self.catalogue.by_id.get(seen.row)
             if row is None:
                 return False
-            entry = self._entry(row, fill(row.fold, _values(seen.values)) if row.fold else "", number, phase, at)
+            entry = self._kept.entry(row, fill(row.fold, _values(seen.values)) if row.fold else "", number, phase, at)
             return self._noted(entry, seen, at)
         return self._texts(seen, number, load, phase, at)
 
@@ -381,8 +367,8 @@ class Findings:
         )
         for row, groups in chosen:
             row = self.catalogue.by_id.get(row.same_as, row) if row.same_as else row
-            entry = self._entry(row, fill(row.fold, _values(groups)) if row.fold else "", number, phase, at)
-            self._noted(entry, seen, at, groups)
+            fold = fill(row.fold, _values({**seen.values, **groups})) if row.fold else ""
+            self._noted(self._kept.entry(row, fold, number, phase, at), seen, at, groups)
         return bool(chosen)
 
     def _noted(self, entry: Entry, seen: Observation, at: float, groups: Mapping[str, str] = {}) -> bool:
@@ -415,93 +401,40 @@ class Findings:
         """What is known about this load and the host, most severe first; earlier loads' findings that are the same
         are counted in. With ``stall``, its own finding is among them (with what the GPUs say about the reason).
         ``earlier``: also what only concerns earlier loads."""
-        cause = self._cause(load)
-        views: list[tuple[int, FindingView]] = []
-        relevant = list(self._relevant(load))
-        if stall is not None:
-            seen = self._judge.stall(stall, phase, gpu)
-            row = self.catalogue.by_id.get(seen.row)
-            if row is not None:
-                entry = Entry((load, row.id, ""), row, load, self._order, phase, stall.since, stall.since, sure=True)
-                entry.add(stall.since, seen.ref, seen.text, seen.values)
-                for ref in seen.refs:
-                    entry.show(ref)
-                relevant.append(entry)
-        own = {(entry.row.id, entry.key[2]) for entry in relevant}
-        told: dict[tuple[str, str], int] = {}
-        for entry in relevant:
-            view = self._view(entry, cause, load)
-            same = [
-                other
-                for number, entries in self._by_load.items()
-                if number not in (load, HOST)
-                for other in entries
-                if (other.row.id, other.key[2]) == (entry.row.id, entry.key[2])
-            ]
-            if same and entry.load == load:
-                view = merged([*(self._view(other, None, other.load) for other in same), view])
-            name = (entry.row.id, entry.key[2])
-            if name in told:  # seen in a log and by a probe
-                order, known = views[told[name]]
-                views[told[name]] = (order, merged([view, known]))
-                continue
-            told[name] = len(views)
-            views.append((entry.order, view))
-        if earlier:
-            for number, entries in self._by_load.items():
-                if number in (load, HOST):
-                    continue
-                before = self._cause(number)
-                views.extend(
-                    (entry.order, self._view(entry, before, number))
-                    for entry in entries
-                    if (entry.row.id, entry.key[2]) not in own
-                )
-        top = cause.row.id if cause is not None else ""
-        views.sort(
-            key=lambda item: (
-                item[1].load not in (load, HOST),
-                -rank(item[1].severity),
-                item[1].id != top,
-                bool(item[1].consequence_of),
-                item[1].benign,
-                item[0],
-            )
-        )
-        return tuple(view for _, view in views)
+        return views(self._kept, load, stall=self._stalled(load, stall, phase, gpu), earlier=earlier)
 
     def cause(self, load: int) -> FindingView | None:
         """Why this load cannot go on: its first fatal finding that is not a consequence. None: nothing says so."""
-        entry = self._cause(load)
-        return None if entry is None else self._view(entry, entry, load)
+        return cause(self._kept, load)
 
     def fatal(self, load: int) -> bool:
         """Whether something was seen after which this load cannot become ready any more."""
-        return load in self._failed_for_good() or any(
-            entry.row.severity == "fatal"
-            and entry.sure
-            and not (entry.settled or entry.cleared or entry.row.benign)
-            and not entry.spoken <= _HOST_SPEAKERS
-            for entry in self._by_load.get(load, ())
-        )
+        return fatal(self._kept, load)
 
-    def _failed_for_good(self) -> set[int]:
-        return {
-            load
-            for load in self._failed
-            if any(
-                entry.row.consequence and entry.row.severity == "fatal" and not entry.settled
-                for entry in self._by_load.get(load, ())
-            )
-        }
+    def fact(self, load: int, name: str) -> str:
+        """The last value of a fact of this load; empty while it is not known."""
+        values = self._kept.facts.get(load, {}).get(name)
+        return values[-1] if values else ""
+
+    def _stalled(self, load: int, stall: StallView | None, phase: Phase, gpu: GpuView | None) -> Entry | None:
+        if stall is None:
+            return None
+        seen = self._judge.stall(stall, phase, gpu)
+        row = self.catalogue.by_id.get(seen.row)
+        if row is None:
+            return None
+        entry = Entry((load, row.id, ""), row, load, self._kept.order, phase, stall.since, stall.since, sure=True)
+        entry.add(stall.since, seen.ref, seen.text, seen.values)
+        for ref in seen.refs:
+            entry.show(ref)
+        return entry
 
     def learn(self, row: str, values: Mapping[str, str], refs: Iterable[str] = ()) -> None:
         """What is known from elsewhere about a finding that is there, for its texts and its lines."""
-        for entry in self._entries.values():
-            if entry.row.id == row:
-                entry.learn(values)
-                for ref in refs:
-                    entry.show(ref)
+        for entry in self._kept.called(row):
+            entry.learn(values)
+            for ref in refs:
+                entry.show(ref)
 
     def note(
         self, row: str, values: Mapping[str, str], *, load: int, at: float, phase: Phase, refs: Iterable[str]
@@ -510,160 +443,12 @@ class Findings:
         known = self.catalogue.by_id.get(row)
         if known is None:
             return
-        entry = self._entry(known, "", load, phase, at)
+        entry = self._kept.entry(known, "", load, phase, at)
         entry.sure = True
         entry.count = max(1, entry.count)
         entry.learn(values)
         for ref in refs:
             entry.show(ref)
-
-    def fact(self, load: int, name: str) -> str:
-        """The last value of a fact of this load; empty while it is not known."""
-        values = self._facts.get(load, {}).get(name)
-        return values[-1] if values else ""
-
-    # -------------------------------------------------------------------------------------------------------- inside
-
-    def _entry(self, row: Row, fold: str, load: int, phase: Phase, at: float) -> Entry:
-        key = (load, row.id, fold)
-        entry = self._entries.get(key)
-        if entry is None:
-            self._order += 1
-            entry = Entry(key, row, load, self._order, row.phase or phase, at, at)
-            self._entries[key] = entry
-            self._by_load.setdefault(load, []).append(entry)
-        elif entry.settled and load in self._ready_at and not row.benign:
-            entry.settled = False  # it came back after ready
-            entry.sure = False
-            self._order += 1
-            entry.order = self._order
-        return entry
-
-    def _relevant(self, load: int) -> Iterator[Entry]:
-        yield from self._by_load.get(load, ())
-        if load != HOST:
-            yield from self._by_load.get(HOST, ())
-
-    def _present(self, names: Iterable[str], load: int) -> Iterator[Entry]:
-        """Findings with these ids in this load, on the host, or left over from the load before."""
-        wanted = set(names)
-        for number in dict.fromkeys((load, HOST, load - 1)):
-            for entry in self._by_load.get(number, ()):
-                if entry.row.id in wanted and not entry.cleared:
-                    if number == load - 1 and number != HOST and entry.row.kind not in ("leftover", "gpu"):
-                        continue
-                    yield entry
-
-    def _cause(self, load: int) -> Entry | None:
-        entries = sorted(self._relevant(load), key=lambda entry: entry.order)
-        counting = [entry for entry in entries if not (entry.settled or entry.cleared or entry.row.benign)]
-        own = [entry for entry in counting if not entry.row.consequence]
-        failed = load in self._failed
-        candidates = [entry for entry in own if entry.row.severity == "fatal" and entry.sure]
-        if not candidates and failed:
-            candidates = [entry for entry in own if entry.row.severity == "fatal"]
-        if candidates:
-            return self._origin(self._best_of_chain(candidates), load)
-        if not failed:
-            return None
-        told = [entry for entry in counting if entry.row.consequence]
-        for entry in told:
-            origin = self._origin(entry, load)
-            if origin is not entry:
-                return origin
-        return next((entry for entry in told if entry.row.alone is not None), None)
-
-    def _best_of_chain(self, candidates: list[Entry]) -> Entry:
-        """Of the exceptions of one traceback ("During handling of …") a known one says more than an unknown one."""
-        first = candidates[0]
-        if first.row.id == "exception" and first.chain:
-            for entry in candidates[1:]:
-                if entry.chain == first.chain and entry.row.id != "exception":
-                    return entry
-        return first
-
-    def _origin(self, entry: Entry, load: int) -> Entry:
-        for _ in range(4):
-            before = next((other for other in self._present(entry.row.because, load) if other is not entry), None)
-            if before is None:
-                break
-            entry = before
-        return entry
-
-    def _view(self, entry: Entry, cause: Entry | None, load: int) -> FindingView:
-        row = entry.row
-        alone = row.alone if row.consequence and cause is entry else None
-        texts = alone if alone is not None else row
-        values = {"unit": [self._unit] if self._unit else [], **self._facts.get(entry.load, {}), **entry.values}
-        if cause is entry:
-            for other in self._by_load.get(load, ()):
-                if entry.row.id in other.row.because:
-                    values = {**other.values, **values}
-        if "_detail" in entry.values:
-            values["detail"] = [short(" ".join(entry.values["_detail"]), 160)]
-        evidence = list(entry.texts)
-        if entry.frame is not None:
-            frame = entry.frame
-            evidence.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
-        evidence += ["  " + short(text, 300) for text in entry.values.get("_detail", ())][:4]
-        kind = entry.values.get("_kind", [row.kind])[-1]
-        return FindingView(
-            id=row.id,
-            kind=kind,
-            layer=row.layer,
-            severity=self._severity(entry, cause, load),
-            title=fill(texts.title, values),
-            evidence=tuple(evidence),
-            lines=entry.refs,
-            cause=fill(texts.cause, values),
-            advice=fill(texts.remedy, values),
-            count=entry.count,
-            ranks=tuple(entry.ranks),
-            first=entry.first,
-            last=entry.last,
-            load=entry.load,
-            consequence_of=self._follows(entry, cause),
-            phase=self._phase(entry, cause, load),
-            benign=row.benign,
-        )
-
-    def _phase(self, entry: Entry, cause: Entry | None, load: int) -> Phase:
-        """Where the load stood; of a cause that struck later, where it struck."""
-        if cause is entry and entry.row.severity != "fatal":
-            for other in self._by_load.get(load, ()):
-                if entry.row.id in other.row.because and other.row.severity == "fatal":
-                    return other.phase
-        return entry.phase
-
-    def _follows(self, entry: Entry, cause: Entry | None) -> str:
-        if cause is None:
-            origin = self._origin(entry, entry.load)
-            return "" if origin is entry else origin.row.id
-        if cause is entry or entry.row.id == cause.row.id:
-            return ""
-        if entry.row.consequence or cause.row.id in entry.row.because:
-            return cause.row.id
-        later = entry.row.severity == "fatal" and not entry.row.benign and entry.order > cause.order
-        return cause.row.id if later and entry.load == cause.load else ""
-
-    def _severity(self, entry: Entry, cause: Entry | None, load: int) -> Severity:
-        row = entry.row
-        if row.benign or entry.cleared or (entry.load != HOST and entry.load != load):
-            return "info" if row.benign or entry.cleared else row.severity
-        if cause is entry:
-            worst = [row.severity]
-            worst += [e.row.severity for e in self._by_load.get(load, ()) if row.id in e.row.because and e.sure]
-            return max(worst, key=rank)
-        if entry.settled and (
-            row.severity == "fatal"
-            or row.consequence
-            or row.until == "ready"
-            or (not entry.sure and row.id == "exception")
-        ):
-            return "info"
-        if row.severity == "fatal" and not entry.sure and load not in self._failed:
-            return "warning"
-        return row.severity
 
 
 def _speakers(line: JournalLine) -> frozenset[str]:

@@ -23,7 +23,7 @@ from watch.formats import captured, smi
 from watch.formats.recorded import Recorded
 from watch.formats.records import JsonRecords, pretty
 from watch.formats.textlog import Blocks, TextLog, is_bench
-from watch.matching import Matcher
+from watch.sieve import Sieve
 
 HEAD = 64 << 10
 """Bytes from which it is told what a file is."""
@@ -50,15 +50,15 @@ class _Reader(Protocol):
     def block(self, block: bytes) -> list[Reading]: ...
 
 
-def read_file(path: Path, *, name: str = "", matcher: Matcher | None = None) -> Iterator[list[Reading]]:
+def read_file(path: Path, *, name: str = "", sieve: Sieve | None = None) -> Iterator[list[Reading]]:
     """Batches of readings of one saved file, in its order. ``name``: how ``ref`` calls it (default: its file name).
-    ``matcher``: only lines in which it finds something become readings, and their neighbours where they matter; None:
+    ``sieve``: only lines in which it finds something become readings, and their neighbours where they matter; None:
     every line does. Raises NotReadable."""
-    yield from Saved(path, name).batches(matcher)
+    yield from Saved(path, name).batches(sieve)
 
 
 def read_chunks(
-    chunks: Iterable[bytes], *, name: str, matcher: Matcher | None = None, written: float = 0.0
+    chunks: Iterable[bytes], *, name: str, sieve: Sieve | None = None, written: float = 0.0
 ) -> Iterator[list[Reading]]:
     """The same for bytes from anywhere; however they are cut, the readings are the same. ``written``: UTC seconds by
     which they were written, for dates without a year."""
@@ -66,7 +66,7 @@ def read_chunks(
     head = source.peek(HEAD)
     if not head:
         raise NotReadable(f"{name} is empty")
-    yield from _batches(_kind(head, name), head, source.rest(), name, matcher, written or 4e9, 0.0)
+    yield from _batches(_kind(head, name), head, source.rest(), name, sieve, written or 4e9, 0.0)
 
 
 class Saved:
@@ -141,12 +141,12 @@ class Saved:
                 raise NotReadable(f"{self.name} is too large for what it seems to be ({self.kind})")
         return b"".join(parts)
 
-    def batches(self, matcher: Matcher | None = None, *, at: float = 0.0, zero: float = 0.0) -> Iterator[list[Reading]]:
+    def batches(self, sieve: Sieve | None = None, *, at: float = 0.0, zero: float = 0.0) -> Iterator[list[Reading]]:
         """Its readings, in its order. ``at``: the time given to files that have none; ``zero``: see ``Recorded``."""
         if self.kind == "session":
             yield from _session(self.path)
             return
-        yield from _batches(self.kind, self.head, self._chunks(), self.name, matcher, self.written, at, zero)
+        yield from _batches(self.kind, self.head, self._chunks(), self.name, sieve, self.written, at, zero)
 
 
 def _batches(
@@ -154,21 +154,21 @@ def _batches(
     head: bytes,
     chunks: Iterator[bytes],
     name: str,
-    matcher: Matcher | None,
+    sieve: Sieve | None,
     written: float,
     at: float,
     zero: float = 0.0,
 ) -> Iterator[list[Reading]]:
     if kind == "journal-export":
-        yield from _export(chunks, name, matcher)
+        yield from _export(chunks, name, sieve)
         return
     reader: _Reader
     if kind == "journal-json":
-        reader = JsonRecords(name, matcher=matcher)
+        reader = JsonRecords(name, sieve=sieve)
     elif kind in ("recorded", "events"):
         reader = Recorded(name, zero=zero, bench=_bench_name(name))
     elif kind in ("text", "bench"):
-        reader = TextLog(name, year_before=written, matcher=matcher, bench=kind == "bench")
+        reader = TextLog(name, year_before=written, sieve=sieve, bench=kind == "bench")
     else:
         data = b""
         for chunk in chunks:
@@ -228,7 +228,7 @@ def small(kind: Kind, data: bytes, name: str, at: float) -> list[Reading]:
     return []
 
 
-def _export(chunks: Iterator[bytes], name: str, matcher: Matcher | None) -> Iterator[list[Reading]]:
+def _export(chunks: Iterator[bytes], name: str, sieve: Sieve | None) -> Iterator[list[Reading]]:
     """``ref`` counts records: ``file:record``. Lines of other services are left out."""
     decoder = ExportDecoder(kernel=True)
     number = 0

@@ -23,10 +23,11 @@ from probes.readings import (
     MetricsReading,
     Reading,
 )
+from watch.catalogue import shipped
 from watch.formats import captured, smi
 from watch.heads import parse_head
 from watch.logfile import Kind, NotReadable, Saved, read_chunks, small
-from watch.matching import Matcher
+from watch.sieve import Sieve
 from watch.state import WatchState
 
 LOGS: frozenset[Kind] = frozenset(
@@ -109,6 +110,7 @@ def collect(paths: Sequence[Path]) -> Files:
                 found.notes.append(error.reason)
             continue
         (found.logs if saved.kind in LOGS else found.others).append(saved)
+    _drop_plain(found)
     _drop_copies(found)
     if not found.logs and not found.others:
         raise errors[0] if errors else NotReadable("No files were given")
@@ -116,6 +118,25 @@ def collect(paths: Sequence[Path]) -> Files:
 
 
 _RANK: tuple[Kind, ...] = ("journal-export", "journal-json", "journal-pretty", "recorded", "session", "text", "bench")
+
+
+def _drop_plain(found: Files) -> None:
+    """Among other files, a text without times in which nothing is known is no log: a list of processes, say."""
+    if len(found.logs) + len(found.others) < 2:
+        return
+    kept = []
+    for saved in found.logs:
+        if saved.kind != "text" or shipped().matcher.rows(saved.head.decode("utf-8", "replace")) or _stamped(saved):
+            kept.append(saved)
+        else:
+            found.notes.append(f"{saved.name} holds no lines of a log and was left out")
+    if kept or found.others:
+        found.logs = kept
+
+
+def _stamped(saved: Saved) -> bool:
+    batches = read_chunks([saved.head], name=saved.name, written=saved.written)
+    return any(isinstance(reading, JournalLine) and reading.timed for batch in batches for reading in batch)
 
 
 def _drop_copies(found: Files) -> None:
@@ -177,15 +198,14 @@ def feed(files: Files, state: WatchState, *, until: float | None = None) -> Seen
         owners = [log.name for log in files.logs if log.name.startswith(_stem(saved.name) + ".")]
         (mine[owners[0]] if len(owners) == 1 and len(files.logs) > 1 else last).append(saved)
     single = len(files.logs) == 1 and not any(mine.values())
-    matcher_for = {
-        log.name: state.matcher if log.size > (PREFILTER // 8 if log.packed else PREFILTER) else None
-        for log in files.logs
-    }
+    large = [log for log in files.logs if log.size > (PREFILTER // 8 if log.packed else PREFILTER)]
+    sieve = Sieve(state.marks, state.findings.patterns) if large else None
+    sieve_for = {log.name: sieve if log in large else None for log in files.logs}
     if single:
-        for batch in files.logs[0].batches(matcher_for[files.logs[0].name], zero=zero):
+        for batch in files.logs[0].batches(sieve_for[files.logs[0].name], zero=zero):
             _take(batch, state, seen, until)
     else:
-        streams = [_stream(log, mine[log.name], metas, seen, matcher_for[log.name], zero) for log in files.logs]
+        streams = [_stream(log, mine[log.name], metas, seen, sieve_for[log.name], zero) for log in files.logs]
         merged = heapq.merge(*streams, key=lambda reading: reading.at)
         _take_merged(merged, state, seen, until)
     silences = [meta.silence for meta in seen.meta if meta.silence is not None]
@@ -261,11 +281,11 @@ def _stream(
     trailers: list[Saved],
     metas: dict[str, captured.Meta],
     seen: Seen,
-    matcher: Matcher | None,
+    sieve: Sieve | None,
     zero: float,
 ) -> Iterator[Reading]:
     at = 0.0
-    for batch in log.batches(matcher, zero=zero):
+    for batch in log.batches(sieve, zero=zero):
         for reading in batch:
             at = max(at, reading.at)
             # a file's own order holds even where its clock goes back

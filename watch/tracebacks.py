@@ -121,11 +121,10 @@ class Tracebacks:
         if block is None:
             return self._outside(key, message)
         if head.level != block.level or (head.level and head.place != block.place):
-            if head.level or _BAR.search(message):
-                if head.level and not block.level:
-                    del self._blocks[key]
-                return self._outside(key, message) if head.level else None
-            del self._blocks[key]
+            if head.level:  # another record of the same process: a logger writes one as a whole
+                del self._blocks[key]
+            elif _BAR.search(message):
+                return None
             return self._outside(key, message)
         if not head.level and _BAR.search(message):
             return None

@@ -70,7 +70,9 @@ class Recorded:
             data = _data(record)
             if data and not self._silent:
                 self._bytes(str(record.get("s", "")), data, at, out)
-        elif "status" in record or "code" in record or record.get("path") == "/health":
+        elif record.get("path") == "/health" or (
+            "code" in record and "body" in record and len(str(record["body"])) < 400
+        ):
             self._health(record, at, out)
 
     def _bytes(self, stream: str, data: bytes, at: float, out: list[Reading]) -> None:
@@ -98,9 +100,6 @@ class Recorded:
             self._rest[stream] = (before, begun)
 
     def _health(self, record: dict[str, Any], at: float, out: list[Reading]) -> None:
-        path = record.get("path", "/health")
-        if path != "/health":
-            return
         status = record.get("status", record.get("code"))
         error = record.get("error", record.get("body") if status is None else "")
         out.append(

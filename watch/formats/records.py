@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from probes.entry import Joiner, bears, line_of
 from probes.readings import JournalLine, Reading
 from watch.formats.stamps import OTHERS
-from watch.matching import Matcher
+from watch.sieve import Sieve
 
 _Value = str | list[Any] | int | float | bool | None
 
@@ -60,21 +60,21 @@ _NAMES = tuple(
 )
 _decode = msgspec.json.Decoder(_Record).decode
 _TELLING = re.compile(rb'"MESSAGE"\s*:\s*(?:\[|null)|line-max|"(?:log|message)"\s*:')
-"""Records that are read whatever the matcher says: byte values, left-out messages, other kinds of JSON."""
+"""Records that are read whatever the sieve says: byte values, left-out messages, other kinds of JSON."""
 _FOLLOW = re.compile(rb"Traceback \(most recent call last\)|validation errors? for |usage: ")
 FOLLOW = 150
 
 
 class JsonRecords:
-    """Feed it blocks of whole lines, one record a line. With a matcher, records in whose JSON it finds nothing are
+    """Feed it blocks of whole lines, one record a line. With a sieve, records in whose JSON it finds nothing are
     only counted."""
 
-    def __init__(self, name: str, *, matcher: Matcher | None = None) -> None:
+    def __init__(self, name: str, *, sieve: Sieve | None = None) -> None:
         self.name = name
         self.lines = 0
         self.broken = 0
         """lines that were no JSON object"""
-        self._matcher = matcher
+        self._sieve = sieve
         self._joiner = Joiner()
         self._follow = 0
         self._now = 0.0
@@ -94,11 +94,11 @@ class JsonRecords:
         lines = block.split(b"\n")
         if lines and not lines[-1]:
             lines.pop()
-        if self._matcher is None:
+        if self._sieve is None:
             yield from enumerate(lines, first)
             return
         wanted: set[int] = {len(lines) - 1}
-        for pattern in (self._matcher.lines(block), _spans(_TELLING, block)):
+        for pattern in (self._sieve.lines(block), _spans(_TELLING, block)):
             index, at = 0, 0
             for start, _ in pattern:
                 index += block.count(b"\n", at, start)

@@ -1,7 +1,7 @@
 """Text logs of any size: what a service printed, as it is or as journalctl or a container's runtime shows it.
 
 The bytes are cut into blocks of about 1 MiB at places that only depend on the bytes themselves, so that it does not
-matter how they arrive. With a matcher a block is searched as a whole, and only lines that mean something (and the
+matter how they arrive. With a sieve a block is searched as a whole, and only lines that mean something (and the
 lines after a traceback's first) become readings; the others are only counted.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 from probes.readings import JournalLine, Reading
 from watch.formats.stamps import Stamp, Stamps
-from watch.matching import Matcher
+from watch.sieve import Sieve
 
 BLOCK = 1 << 20
 LONGEST = 8 << 20
@@ -64,13 +64,13 @@ class TextLog:
     """Feed it blocks of whole lines, in order. ``year_before``: see ``Stamps``. ``bench``: it is what the benchmark
     client printed."""
 
-    def __init__(self, name: str, *, year_before: float, matcher: Matcher | None = None, bench: bool = False) -> None:
+    def __init__(self, name: str, *, year_before: float, sieve: Sieve | None = None, bench: bool = False) -> None:
         self.name = name
         self.lines = 0
         """lines so far, empty ones too"""
         self.stamped = 0
         """lines that had a time"""
-        self._matcher = matcher
+        self._sieve = sieve
         self._stamps = Stamps(year_before)
         self._now = 0.0
         self._any_time = False
@@ -83,10 +83,10 @@ class TextLog:
             return []
         first = self.lines + 1
         self.lines += block.count(b"\n") + (not block.endswith(b"\n"))
-        if self._matcher is None:
+        if self._sieve is None:
             picked: Iterable[tuple[int, bytes]] = enumerate(_split(block), first)
         else:
-            picked = self._pick(block, first, self._matcher)
+            picked = self._pick(block, first, self._sieve)
         out: list[Reading] = []
         for number, raw in picked:
             line = self._line(number, raw)
@@ -94,13 +94,13 @@ class TextLog:
                 out.append(line)
         return out
 
-    def _pick(self, block: bytes, first: int, matcher: Matcher) -> Iterator[tuple[int, bytes]]:
+    def _pick(self, block: bytes, first: int, sieve: Sieve) -> Iterator[tuple[int, bytes]]:
         """The telling lines of a block with their numbers; its last one too, so that time goes on."""
         plain = _ESCAPES.sub(b"", block) if b"\x1b" in block else block
         shown = _split(block) if plain is not block else None
         number, at = first, 0
         end = 0
-        for start, end in self._spans(plain, matcher):
+        for start, end in self._spans(plain, sieve):
             number += plain.count(b"\n", at, start)
             at = start
             yield number, shown[number - first] if shown is not None else plain[start:end]
@@ -109,14 +109,14 @@ class TextLog:
             text = shown[-1] if shown is not None else plain[last:].removesuffix(b"\n")
             yield self.lines, text
 
-    def _spans(self, block: bytes, matcher: Matcher) -> Generator[tuple[int, int], None, None]:
+    def _spans(self, block: bytes, sieve: Sieve) -> Generator[tuple[int, int], None, None]:
         """Spans of the lines to take. After a traceback begins, so many lines whatever they hold."""
         done = 0
         if self._follow:
             done = yield from self._run(block, 0)
         while done < len(block):
             again = False
-            for start, end in matcher.lines(block[done:] if done else block):
+            for start, end in sieve.lines(block[done:] if done else block):
                 begin, stop = done + start, done + end
                 yield begin, stop
                 if _BEGINS.search(block, begin, stop):

@@ -25,7 +25,7 @@ from tui.screens.watch import WatchScreen
 from tui.source import Source
 from tui.units import Zone
 from tui.widgets.rows import STYLES
-from watch.state import Changes
+from watch.changes import Changes
 from watch.view import View
 
 _TICK: Final = 1.0
@@ -87,8 +87,8 @@ class Firstlight(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         self.set_keymap(self._keys)
         self.push_screen(self.watching)
-        self.run_worker(self._feed(), group="feed", exit_on_error=False)
-        self.run_worker(self._paint(), group="paint", exit_on_error=False)
+        self.run_worker(self._feed(), group="feed")
+        self.run_worker(self._paint(), group="paint")  # a screen that stands still unnoticed would be worse than its end
 
     # -- what comes in
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from probes.readings import JournalLine
+from watch.batch import Batch, Mode, SourceStatus
 from watch.view import View
-from watch.watching import Batch, Mode, SourceStatus
 
 __all__ = ["Batch", "Mode", "Source", "SourceStatus"]
 

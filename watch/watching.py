@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from probes.clock import SYSTEM, Clock, StoryClock
 from probes.readings import AnyReading, JournalLine, Reading
+from watch.batch import Batch, Mode, SourceStatus
+from watch.changes import Changes
 from watch.ledger import Ledger
 from watch.session import FLUSH_SECONDS
-from watch.state import Changes, WatchState
+from watch.state import WatchState
 from watch.view import View
-
-Mode = Literal["live", "demo", "replay"]
 
 GAP = 0.05
 """Seconds between two batches in a flood. A screen draws less often; each batch costs the hand-over only."""
@@ -37,30 +36,6 @@ AHEAD = 50_000
 """Journal lines that may wait for a screen; then the feed waits."""
 
 R = TypeVar("R", bound=Reading)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What arrived together. ``offsets[i]`` is where ``lines[i]`` stands in the session file: ``Watching.line`` takes
-    it. A batch may be empty of lines (samples, link state)."""
-
-    changes: Changes
-    lines: Sequence[JournalLine] = ()
-    offsets: Sequence[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
-    """How the watch itself is doing, for the header. ``speed``: times real time. ``recording``: path of the session
-    file, empty when nothing is recorded; ``recording_error``: why recording stopped, one sentence. ``label``: what is
-    played and how, for a demo or replay ("recorded load of demo-30b-a3b on 2 × NVIDIA H200, played at 30×")."""
-
-    mode: Mode = "live"
-    speed: float = 1.0
-    recording: str = ""
-    recording_error: str = ""
-    ended: bool = False
-    label: str = ""
 
 
 class Feed(Protocol):

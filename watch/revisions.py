@@ -1,0 +1,188 @@
+"""Revisions of a unit: its files at the time of a load, and what differs between two of them.
+
+``systemctl cat`` prints every file below a line ``# /its/path``; a comment that looks like one is told apart by the
+paths that systemd itself names (FragmentPath, DropInPaths). A unit's ExecStart is one very long line, so differences
+are shown by argument, and by word within any other line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+
+from msgspec import Struct
+
+from watch.unitfile import commands, effective, settings
+
+
+class File(Struct, frozen=True):
+    """One file of a unit, as it stands on the host."""
+
+    path: str
+    text: str
+
+
+class Change(Struct, frozen=True):
+    """One argument or setting that differs. ``old``/``new`` None: not there. ``key``: an option or Section.Key."""
+
+    key: str
+    old: str | None
+    new: str | None
+
+    @property
+    def kind(self) -> str:
+        return "added" if self.old is None else "removed" if self.new is None else "changed"
+
+
+class Piece(Struct, frozen=True):
+    """A stretch of words of a line. ``kind``: same, removed, added."""
+
+    kind: str
+    text: str
+
+
+def split_files(cat: str, paths: Sequence[str]) -> tuple[File, ...]:
+    """The files of ``systemctl cat``'s output. ``paths``: the unit's FragmentPath and DropInPaths, in that order; where
+    they are not known, every line ``# /…`` that stands first or after an empty line begins a file."""
+    known = set(paths)
+    out: list[tuple[str, list[str]]] = []
+    blank = True
+    for line in cat.splitlines(keepends=True):
+        path = line[2:].rstrip("\n")
+        begins = line.startswith("# /") and (path in known if known else blank)
+        if begins:
+            out.append((path, []))
+        elif out:
+            out[-1][1].append(line)
+        blank = not line.strip()
+    files = []
+    for index, (path, lines) in enumerate(out):
+        # systemctl puts one empty line between two files, which is in neither
+        if index < len(out) - 1 and lines and not lines[-1].strip():
+            lines = lines[:-1]
+        files.append(File(path, "".join(lines)))
+    return tuple(files)
+
+
+def joined(files: Iterable[File]) -> str:
+    """The files as ``systemctl cat`` would print them: what a revision's text is kept as."""
+    return "\n".join(f"# {file.path}\n{file.text}" for file in files)
+
+
+def digest(files: Iterable[File]) -> str:
+    """SHA-256 over the files' bytes in order: what the host computes before it changes any of them."""
+    total = sha256()
+    for file in files:
+        total.update(file.text.encode("utf-8", "surrogateescape"))
+    return total.hexdigest()
+
+
+def argument_changes(old: str, new: str) -> tuple[Change, ...]:
+    """What differs between the ExecStart of two unit texts, by option. A repeated one is numbered from its second on;
+    words without an option keep their place: the program, the model."""
+    before, after = _arguments(old), _arguments(new)
+    return tuple(
+        Change(key, before.get(key), after.get(key))
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
+    )
+
+
+def setting_changes(old: str, new: str) -> tuple[Change, ...]:
+    """What differs in all other settings, by ``Section.Key``; Environment= by variable."""
+    before, after = _settings(old), _settings(new)
+    return tuple(
+        Change(key, before.get(key), after.get(key))
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
+    )
+
+
+def word_pieces(old: str, new: str) -> tuple[Piece, ...]:
+    """One line turned into another, word by word; blanks belong to the word before them."""
+    before, after = _words(old), _words(new)
+    out: list[Piece] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            out.append(Piece("same", "".join(before[a:b])))
+            continue
+        if a < b:
+            out.append(Piece("removed", "".join(before[a:b])))
+        if c < d:
+            out.append(Piece("added", "".join(after[c:d])))
+    return tuple(out)
+
+
+def failed_before(changes: Sequence[Change], failed: Mapping[str, str]) -> tuple[Change, ...]:
+    """Those changes that bring back a value with which the last load failed. ``failed``: option → that value."""
+    return tuple(change for change in changes if change.new is not None and failed.get(change.key) == change.new)
+
+
+def arguments_of(text: str) -> dict[str, str]:
+    """The ExecStart's arguments by option, as ``argument_changes`` compares them."""
+    return _arguments(text)
+
+
+def _arguments(text: str) -> dict[str, str]:
+    found = commands(effective(settings(text), "ExecStart"))
+    out: dict[str, str] = {}
+    for number, command in enumerate(found):
+        prefix = "" if not number else f"command {number + 1}: "
+        place, option = 0, ""
+        for word in command.argv:
+            if (word.startswith("--") and len(word) > 2) or (
+                word.startswith("-") and len(word) == 2 and word[1].isalpha()
+            ):
+                option, equals, value = word.partition("=")
+                option = _fresh(out, prefix + option.replace("_", "-"))
+                out[option] = value if equals else ""
+                if equals:
+                    option = ""
+            elif option:
+                out[option] = f"{out[option]} {word}" if out[option] else word
+                if not _takes_many(option):
+                    option = ""
+            else:
+                out[f"{prefix}word {place}"] = word
+                place += 1
+    return out
+
+
+def _takes_many(option: str) -> bool:
+    """Options of `vllm serve` that are followed by several words."""
+    return option.rpartition("--")[2].split(" ")[0] in {
+        "lora-modules", "middleware", "served-model-name", "allowed-local-media-path", "cudagraph-capture-sizes",
+    }  # fmt: skip
+
+
+def _fresh(taken: Mapping[str, object], name: str) -> str:
+    number, fresh = 1, name
+    while fresh in taken:
+        number += 1
+        fresh = f"{name} ({number})"
+    return fresh
+
+
+def _settings(text: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for setting in settings(text):
+        if setting.key == "ExecStart" and setting.section == "Service":
+            continue
+        if setting.key == "Environment":
+            for entry in setting.value.split():
+                name, equals, value = entry.strip("\"'").partition("=")
+                if equals:
+                    out[f"{setting.section}.Environment {name}"] = value
+            continue
+        out[_fresh(out, f"{setting.section}.{setting.key}")] = setting.value
+    return out
+
+
+def _words(line: str) -> list[str]:
+    out: list[str] = []
+    for part in line.split(" "):
+        out.append(part + " ")
+    if out:
+        out[-1] = out[-1][:-1]
+    return out

@@ -17,8 +17,14 @@ from watch.session import FLUSH_SECONDS
 from watch.state import WatchState
 from watch.view import View
 
-GAP = 0.05
-"""Seconds between two batches in a flood. A screen draws less often; each batch costs the hand-over only."""
+PACE = 0.25
+"""Seconds between two batches in a flood: what a screen costs falls with it."""
+
+BURST = 4
+"""Batches that may come at once after a pause, so that lines that come singly are shown without delay."""
+
+GAP = 0.03
+"""Seconds between two batches, always: what arrives together is drawn together."""
 
 PATIENCE = 0.25
 """Seconds that samples wait for one another, so that those of one second are drawn together."""
@@ -102,9 +108,10 @@ class Watching:
     # ----- what the screen asks
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Everything from the beginning on: lines at once, samples of one second together. Ends when the feed does. To
-        be iterated once; closing the iterator ends the feed."""
+        """Everything from the beginning on: lines at once after a pause and each ``PACE`` seconds in a flood, samples of
+        one second together. Ends when the feed does. To be iterated once; closing the iterator ends the feed."""
         self.start()
+        tokens, counted = float(BURST), time.monotonic()
         try:
             while True:
                 await self._came.wait()
@@ -115,7 +122,9 @@ class Watching:
                 elif self._ended and self._pump is not None:
                     self._pump.result()  # what should never have happened is not kept from whoever watches
                     return
-                await asyncio.sleep(GAP)
+                now = time.monotonic()
+                tokens, counted = min(tokens + (now - counted) / PACE, BURST) - 1.0, now
+                await asyncio.sleep(GAP if tokens >= 1.0 else PACE)
         finally:
             await self.stop()
 

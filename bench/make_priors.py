@@ -37,7 +37,7 @@ from watch.rates import bar_ends
 TIMELINES = Path(__file__).parent.parent / "tests" / "recordings" / "timelines" / "timelines.jsonl"
 PRIORS = Path(__file__).parent.parent / "watch" / "priors.toml"
 FEATURES = ("log_gib", "log2_ranks", "sglang", "unified_memory", "release", "draft")
-SIZE_UNIT = 8.0
+SIZE_UNIT = 2.0
 SIZE: dict[Piece, float] = {"read": 1.0, "place": 0.5, "capture": 0.5}
 """Exponents: reading takes time in proportion to the bytes; placing and capture grow with the root, measured."""
 SHRINK = 5.0

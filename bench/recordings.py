@@ -1,7 +1,7 @@
-"""Recordings of real servers (``tests/recordings/cpu-*``, ``gpu-*``) as readings for the fold.
+"""Recordings of real servers (``tests/recordings``: cpu-*, gpu-*, host-systemd-*) as readings for the fold.
 
-A recording holds what each read of the server's output gave, with its time; a line's time is that of the read that
-brought its end, as with a journal.
+Most hold what each read of the server's output gave, with its time; a line's time is that of the read that brought its
+end, as with a journal. Two are journals.
 """
 
 from __future__ import annotations
@@ -16,21 +16,36 @@ from msgspec import Struct
 from probes.readings import IoReading, JournalLine, UnitReading
 from watch.keeping import load_record
 from watch.load_key import Key, load_key
+from watch.logfile import read_file
 from watch.pieces import EarlierLoad
-from watch.state import WatchState
+from watch.state import Earlier, WatchState
 from watch.view import ForecastView
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"
 UNIT = "vllm.service"
 
 
+JOURNALS = ("host-systemd-ngram/journal.json.gz", "cpu-journal-live/follow.jsonl.gz")
+
+
 class Recording(Struct, frozen=True):
-    """One server's output. ``started``: UTC seconds at which its process was started."""
+    """One server's output. ``started``: UTC seconds at which its process was started (its journal begins). ``journal``:
+    the lines are a journal's, systemd's own among them."""
 
     name: str
     started: float
     argv: tuple[str, ...]
     lines: tuple[JournalLine, ...]
+    journal: bool = False
+
+    def watch(self, history: Earlier | None = None) -> WatchState:
+        """A watch that knows what it would know before the first line."""
+        if self.journal:
+            return WatchState("host", "", history=history)
+        state = WatchState("host", UNIT, history=history)
+        state.apply(self.unit())
+        state.apply(self.begun())
+        return state
 
     def unit(self) -> UnitReading:
         """What systemd would say of it."""
@@ -80,15 +95,13 @@ class OneEarlier:
 
 def played(recording: Recording) -> Outcome | None:
     """Through the product's own fold, to the end. None: it does not become ready."""
-    state = WatchState("host", UNIT)
-    state.apply(recording.unit())
-    state.apply(recording.begun())
+    state = recording.watch()
     state.apply_lines(recording.lines)
     load = state.attempts.current.load if state.attempts.current is not None else None
     if load is None or load.ready_line is None:
         return None
     arguments = state.asked.arguments()
-    key = load_key("host", UNIT, load.facts.get("model", "") or arguments.get("model", ""), arguments)
+    key = load_key("host", state.unit, load.facts.get("model", "") or arguments.get("model", ""), arguments)
     kept = load_record(load, key, versions={})
     earlier = EarlierLoad(
         started=kept.started,
@@ -106,9 +119,7 @@ def forecasts(
 ) -> Iterator[tuple[float, float, ForecastView | None]]:
     """(moment, UTC seconds, what the screen would have shown then)."""
     recording = outcome.recording
-    state = WatchState("host", UNIT, history=history)
-    state.apply(recording.unit())
-    state.apply(recording.begun())
+    state = recording.watch(history)
     if outcome.gib is not None:  # a watch looks the size up as soon as it knows the model's folder
         state.apply(IoReading(at=recording.started, model_bytes=round(outcome.gib * (1 << 30)) or 1))
     position = 0
@@ -126,6 +137,11 @@ def read_recordings(folder: Path = RECORDINGS) -> Iterator[Recording]:
         found = _read(path)
         if found is not None:
             yield found
+    for name in JOURNALS:
+        if (folder / name).is_file():
+            read = [reading for batch in read_file(folder / name) for reading in batch]
+            lines = tuple(reading for reading in read if isinstance(reading, JournalLine))
+            yield Recording(name.partition("/")[0], lines[0].at, (), lines, journal=True)
 
 
 def _read(path: Path) -> Recording | None:

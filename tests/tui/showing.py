@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from probes.readings import JournalLine
@@ -22,6 +23,19 @@ from watch.view import View
 QUIET = Alerts(bell=False, desktop="off")
 
 
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys one after the other, each once everything before it has been done."""
+    for key in keys:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("textual.app.wait_for_idle", _no_wait)  # 40 ms a key; the pilot waits for messages itself
+            await pilot.press(key)
+    await pilot.pause()
+
+
+async def _no_wait(*_: float) -> None:
+    await asyncio.sleep(0)
+
+
 @dataclass
 class Showing:
     app: Firstlight
@@ -33,8 +47,7 @@ class Showing:
         return self.app.watching.journal
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        await press(self.pilot, *keys)
 
     async def until(self, true: Callable[[], bool], limit: float = 10.0) -> None:
         """Wait until it holds; fail if it does not within ``limit`` seconds."""

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 import themes
 from tests.tui import views
-from tests.tui.showing import make_app
+from tests.tui.showing import make_app, press
 from tui.app import Firstlight
 from tui.source import SourceStatus
 from watch.view import View
@@ -35,14 +35,13 @@ def compare(
     snap_compare: Compare,
     picture: View,
     size: tuple[int, int],
-    press: tuple[str, ...] = (),
+    keys: tuple[str, ...] = (),
     theme: str = themes.DARK,
     status: SourceStatus = views.LIVE,
 ) -> bool:
     async def before(pilot: Pilot[Any]) -> None:
         await settled(pilot)
-        await pilot.press(*press)
-        await pilot.pause()
+        await press(pilot, *keys)
 
     app = make_app(picture, views.lines(), status, theme=theme)
     return snap_compare(app, terminal_size=size, run_before=before)
@@ -82,7 +81,7 @@ def test_large_plot(snap_compare: Compare) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "press"),
+    ("name", "keys"),
     [
         ("help", ("question_mark",)),
         ("finding", ("f", "enter")),
@@ -91,8 +90,8 @@ def test_large_plot(snap_compare: Compare) -> None:
         ("search", ("slash", *"nccl", "enter", "k")),
     ],
 )
-def test_over_the_watch(snap_compare: Compare, name: str, press: tuple[str, ...]) -> None:
-    assert compare(snap_compare, views.failed(), SIZES["120x35"], press)
+def test_over_the_watch(snap_compare: Compare, name: str, keys: tuple[str, ...]) -> None:
+    assert compare(snap_compare, views.failed(), SIZES["120x35"], keys)
 
 
 def test_high_contrast(snap_compare: Compare) -> None:

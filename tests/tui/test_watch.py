@@ -175,7 +175,11 @@ async def test_help_lists_every_key_and_closes(key: str) -> None:
 
 async def test_help_is_read_with_the_keys_of_panes() -> None:
     async with showing(size=SIZES["single"]) as shown:
-        await shown.press("question_mark", "G")
+        await shown.press("question_mark")
+        screen = shown.app.screen
+        assert isinstance(screen, HelpScreen)
+        await shown.until(lambda: screen.whole.max_scroll_y > 0)
+        await shown.press("G")
         assert "Change nothing" in shown.text()
         await shown.press("g")
         assert "What every key does here" in shown.text()

@@ -255,7 +255,7 @@ def waiting() -> View:
         model="",
         version="",
         engine="",
-        gpu=gpus(0.6),
+        gpu=msgspec.structs.replace(gpus(0.6), step="no memory is held", history=(), expected_mib=None),
         io=None,
         unit_reading=UnitReading(at=NOW, unit=UNIT, active="inactive", sub="dead"),
     )

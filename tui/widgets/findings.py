@@ -84,6 +84,9 @@ class Findings(Pane):
         worst = max(findings, key=lambda finding: rank(finding.severity))
         return f"{SEVERITIES[worst.severity].sign} {len(findings)}"
 
+    def part(self, scene: Scene) -> object:
+        return scene.view.findings
+
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         current = self.current
         self._findings = ordered(scene.view.findings)

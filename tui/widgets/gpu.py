@@ -51,6 +51,12 @@ class Gpu(Pane):
         ]
         return percent(sum(full) / len(full)) if full else ""
 
+    def part(self, scene: Scene) -> object:
+        view = scene.view
+        age = scene.age(view.gpu.at, GPU_INTERVAL) if view.gpu is not None else ""
+        started = [phase.started for phase in view.load.phases] if view.load is not None else None
+        return view.gpu, bool(age), view.unit, view.sources if view.gpu is None else (), started
+
     def wanted_height(self, scene: Scene) -> int:
         """Rows it would fill without its chart."""
         gpu = scene.view.gpu

@@ -82,7 +82,7 @@ def _compose(pieces: Sequence[Piece], width: int, middle: Row | None = None) -> 
             left_out.append(piece)
     left = [piece.row for piece in pieces if piece in kept and not piece.right]
     right = [piece.row for piece in pieces if piece in kept and piece.right]
-    if middle is not None and middle and room > 12:
+    if middle is not None and middle and room - _GAP >= min(30, _width(middle)):
         text, style = middle[0]
         left.append(Row()(clip(text, room - (_GAP if kept else 0)), style))
     line = Row()(" ", "")

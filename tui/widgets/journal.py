@@ -70,6 +70,7 @@ class Journal(Drawn, can_focus=True):
         self._from = 0
         self._new = 0
         self._names = 8
+        self._width = 0
         self._moving = False
         self._jumping = False
         self._titled = ("", "")
@@ -114,11 +115,15 @@ class Journal(Drawn, can_focus=True):
 
     # -- drawing
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._width = self.inner.width
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
-        width = self.inner.width
+        width = self._width or self.inner.width
         row = y + self.scroll_offset.y
         if row >= len(self.store.shown):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.ground)
         index = self.store.shown[row]
         base = "" if self.following or row != self._cursor else "cursor" if self.has_focus else "cursor-blurred"
         key = (index, self._from, width, base, self.search.wanted if self.search is not None else "")
@@ -164,14 +169,14 @@ class Journal(Drawn, can_focus=True):
             at = last
         row(message[at:end], style)
         more = end < len(message)
-        fits = cell_len("".join(safe(text) for text, _ in row)) <= self.inner.width
+        fits = cell_len("".join(safe(text) for text, _ in row)) <= self._width
         if more or not fits:
             return self._marked(row)
         return row
 
     def _marked(self, row: Row) -> Row:
         """Cut to the width, with the mark of more in the last cell."""
-        width = self.inner.width - 1
+        width = self._width - 1
         cut = Row(base=row.base)
         for text, style in row:
             text = safe(text)
@@ -263,6 +268,7 @@ class Journal(Drawn, can_focus=True):
             self._moved()
 
     def on_resize(self) -> None:
+        self._width = self.inner.width
         self._strips.clear()
         self._set_height(len(self.store.shown))
         self._go(self.max_scroll_y if self.following else self._top_for(self._cursor))

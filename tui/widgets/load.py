@@ -39,6 +39,12 @@ class Load(Pane):
         progress = load.progress if load is not None else None
         return percent(progress.done / progress.total) if progress is not None and progress.total else ""
 
+    def part(self, scene: Scene) -> object:
+        view = scene.view
+        forecast = view.forecast.basis if view.forecast is not None else ""
+        unit = view.unit_reading.active if view.unit_reading is not None else ""
+        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, unit
+
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         view = scene.view
         width = size.width

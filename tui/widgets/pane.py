@@ -70,7 +70,12 @@ class Pane(Box):
     def __init__(self) -> None:
         super().__init__(id=self.pane)
         self._scene: Scene | None = None
+        self._drawn: object = None
         self.title(self.label)
+
+    def part(self, scene: Scene) -> object:
+        """What its rows are made of, to be compared: while it stays equal, they are not made again."""
+        return scene
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         """The rows in ``size`` cells; there may be more rows than fit."""
@@ -87,10 +92,15 @@ class Pane(Box):
     def show(self, scene: Scene) -> None:
         self._scene = scene
         self.title(*self.heading(scene))
-        if self.display and self.is_mounted and self.inner.width > 0:
-            self.fill(self.draw(scene, self.inner))
+        size = self.inner
+        if self.display and self.is_mounted and size.width > 0:
+            wanted = (size, self.part(scene))
+            if wanted != self._drawn:
+                self._drawn = wanted
+                self.fill(self.draw(scene, size))
 
     def redraw(self) -> None:
+        self._drawn = None
         if self._scene is not None:
             self.show(self._scene)
 

@@ -131,9 +131,22 @@ class Drawn(ScrollView, can_focus=False):
         """Cells for the rows: without border, padding and scroll bar."""
         return self.scrollable_content_region.size
 
+    _ground: Style | None = None
+
+    @property
+    def ground(self) -> Style:
+        """The widget's own style, worked out once: Textual's ``rich_style`` walks the tree each time."""
+        if self._ground is None:
+            self._ground = self.rich_style
+        return self._ground
+
+    def notify_style_update(self) -> None:
+        self._ground = None
+        super().notify_style_update()
+
     def style(self, names: str, base: Style | None = None) -> Style:
         """The style of these names, over the base (the widget's own by default)."""
-        base = self.rich_style if base is None else base
+        base = self.ground if base is None else base
         app = cast(Dressed, self.app)
         for name in names.split():
             base += app.dress(name)
@@ -141,7 +154,7 @@ class Drawn(ScrollView, can_focus=False):
 
     def strip(self, row: Row, width: int) -> Strip:
         """One row as it is drawn: safe, in exactly ``width`` cells."""
-        base = self.style(row.base) if row.base else self.rich_style
+        base = self.style(row.base) if row.base else self.ground
         segments: list[Segment] = []
         used = 0
         for text, names in row:

@@ -37,6 +37,10 @@ class Serving(Pane):
             return ""
         return f"{number(serving.running)} running"
 
+    def part(self, scene: Scene) -> object:
+        serving = scene.view.serving
+        return serving, serving is not None and bool(scene.age(serving.at, METRICS_INTERVAL))
+
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         serving = scene.view.serving
         if serving is None:

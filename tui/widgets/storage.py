@@ -34,6 +34,10 @@ class Storage(Pane):
         io = scene.view.io
         return rate(io.read_rate) if io is not None and io.read_rate is not None else ""
 
+    def part(self, scene: Scene) -> object:
+        io = scene.view.io
+        return io, io is not None and bool(scene.age(io.last.at, IO_INTERVAL)), scene.view.sources if io is None else ()
+
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         io = scene.view.io
         if io is None:

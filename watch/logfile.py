@@ -18,11 +18,12 @@ from typing import Any, BinaryIO, Literal, Protocol
 from msgspec.structs import replace
 
 from probes.export import ExportDecoder
-from probes.readings import AnyReading, CommandReading, Reading
+from probes.readings import AnyReading, CommandReading, JournalLine, Reading
 from watch.formats import captured, smi
+from watch.formats.landmarks import Landmark, last_loads
 from watch.formats.recorded import Recorded
 from watch.formats.records import JsonRecords, pretty
-from watch.formats.textlog import Blocks, TextLog, is_bench
+from watch.formats.textlog import FOLLOW, Blocks, TextLog, follows, is_bench
 from watch.sieve import Sieve
 
 HEAD = 64 << 10
@@ -97,6 +98,8 @@ class Saved:
         if not self.head:
             raise NotReadable(f"{self.name} is empty once unpacked")
         self.kind: Kind = _kind(self.head, self.name)
+        self.skipped = Landmark()
+        """what of a log with very many loads is not read"""
 
     def _refuse(self, magic: bytes, start: bytes) -> None:
         """Formats that are known and not read here."""
@@ -146,7 +149,11 @@ class Saved:
         if self.kind == "session":
             yield from _session(self.path)
             return
-        yield from _batches(self.kind, self.head, self._chunks(), self.name, sieve, self.written, at, zero)
+        chunks = self._chunks()
+        if sieve is not None and self.kind in ("text", "journal-json", "journal-export"):
+            self.skipped = last_loads(self._chunks())
+            chunks = _from(chunks, self.skipped.offset)
+        yield from _batches(self.kind, self.head, chunks, self.name, sieve, self.written, at, zero, self.skipped.lines)
 
 
 def _batches(
@@ -158,17 +165,18 @@ def _batches(
     written: float,
     at: float,
     zero: float = 0.0,
+    before: int = 0,
 ) -> Iterator[list[Reading]]:
     if kind == "journal-export":
         yield from _export(chunks, name, sieve)
         return
     reader: _Reader
     if kind == "journal-json":
-        reader = JsonRecords(name, sieve=sieve)
+        reader = JsonRecords(name, sieve=sieve, before=before)
     elif kind in ("recorded", "events"):
         reader = Recorded(name, zero=zero, bench=_bench_name(name))
     elif kind in ("text", "bench"):
-        reader = TextLog(name, year_before=written, sieve=sieve, bench=kind == "bench")
+        reader = TextLog(name, year_before=written, sieve=sieve, bench=kind == "bench", before=before)
     else:
         data = b""
         for chunk in chunks:
@@ -231,20 +239,40 @@ def small(kind: Kind, data: bytes, name: str, at: float) -> list[Reading]:
 def _export(chunks: Iterator[bytes], name: str, sieve: Sieve | None) -> Iterator[list[Reading]]:
     """``ref`` counts records: ``file:record``. Lines of other services are left out."""
     decoder = ExportDecoder(kernel=True)
-    number = 0
-    for chunk in chunks:
+    number = follow = 0
+    for chunk in _ends(chunks, decoder):
+        wanted = sieve.pick([line.text for line in chunk]) if sieve is not None else None
         out: list[Reading] = []
-        for line in decoder.feed(chunk):
+        for index, line in enumerate(chunk):
             number += 1
-            out.append(replace(line, ref=f"{name}:{number}"))
+            telling = wanted is None or index in wanted or line.source != "unit" or line.line_break == "line-max"
+            if telling or follow or index == len(chunk) - 1:
+                text = line.text[:400].encode("utf-8", "replace")
+                begins = telling and b"raceback (most recent" in text
+                follow = FOLLOW if begins or (follow and follows(text)) else max(0, follow - 1)
+                out.append(replace(line, ref=f"{name}:{number}"))
         if out:
             yield out
-    last: list[Reading] = []
-    for line in decoder.close():
-        number += 1
-        last.append(replace(line, ref=f"{name}:{number}"))
+
+
+def _ends(chunks: Iterator[bytes], decoder: ExportDecoder) -> Iterator[list[JournalLine]]:
+    for chunk in chunks:
+        lines = decoder.feed(chunk)
+        if lines:
+            yield lines
+    last = decoder.close()
     if last:
         yield last
+
+
+def _from(chunks: Iterator[bytes], offset: int) -> Iterator[bytes]:
+    """Chunks from a place on."""
+    for chunk in chunks:
+        if offset >= len(chunk):
+            offset -= len(chunk)
+            continue
+        yield chunk[offset:] if offset else chunk
+        offset = 0
 
 
 def _session(path: Path) -> Iterator[list[Reading]]:

@@ -1,10 +1,11 @@
 """Which lines of a large log are read one by one: those that say something, and of those that a running server repeats
-all day (answers, throughput) one at each end of a block."""
+all day (answers, refusals, throughput) one at each end of a block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from watch.catalogue import Catalogue
 from watch.marks import Mark, Marks
 from watch.matching import Matcher
 
@@ -13,12 +14,13 @@ TAIL = 64 << 10
 
 
 class Sieve:
-    """``marks``, ``patterns``: of the fold and of the catalogue."""
+    """``marks``, ``catalogue``: of the fold and of its findings."""
 
-    def __init__(self, marks: Marks, patterns: Sequence[str]) -> None:
+    def __init__(self, marks: Marks, catalogue: Catalogue) -> None:
         steady = [row.pattern for row in marks.rows if isinstance(row, Mark) and row.phase == "serving"]
-        telling = [pattern for pattern in marks.patterns if pattern not in steady]
-        self._telling = Matcher((*telling, *patterns))
+        steady += catalogue.by_id["client-errors"].pattern[:1] if "client-errors" in catalogue.by_id else ()
+        patterns = (*marks.patterns, *catalogue.patterns)
+        self._telling = Matcher([pattern for pattern in patterns if pattern not in steady])
         self._steady = Matcher(steady)
 
     def lines(self, chunk: bytes) -> Iterator[tuple[int, int]]:
@@ -36,3 +38,14 @@ class Sieve:
                 repeated.pop(0)
             yield span
         yield from repeated
+
+    def pick(self, texts: Sequence[str]) -> set[int]:
+        """The same for texts that are lines already: which of them."""
+        block = "\n".join([text.replace("\n", "\r") for text in texts]).encode("utf-8", "replace")
+        out: set[int] = set()
+        number = at = 0
+        for start, _ in self.lines(block):
+            number += block.count(b"\n", at, start)
+            at = start
+            out.add(number)
+        return out

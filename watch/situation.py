@@ -25,12 +25,13 @@ from probes.readings import (
 )
 from watch.catalogue import shipped
 from watch.formats import captured, smi
+from watch.formats.landmarks import LOADS
 from watch.heads import parse_head
 from watch.logfile import Kind, NotReadable, Saved, read_chunks, small
 from watch.sieve import Sieve
 from watch.state import WatchState
 
-LOGS: frozenset[Kind] = frozenset(
+LOG_KINDS: frozenset[Kind] = frozenset(
     ("text", "bench", "journal-json", "journal-pretty", "journal-export", "recorded", "session")
 )
 PREFILTER = 8 << 20
@@ -109,7 +110,7 @@ def collect(paths: Sequence[Path]) -> Files:
             if not inside_folder or "is empty" not in error.reason:
                 found.notes.append(error.reason)
             continue
-        (found.logs if saved.kind in LOGS else found.others).append(saved)
+        (found.logs if saved.kind in LOG_KINDS else found.others).append(saved)
     _drop_plain(found)
     _drop_copies(found)
     if not found.logs and not found.others:
@@ -199,7 +200,7 @@ def feed(files: Files, state: WatchState, *, until: float | None = None) -> Seen
         (mine[owners[0]] if len(owners) == 1 and len(files.logs) > 1 else last).append(saved)
     single = len(files.logs) == 1 and not any(mine.values())
     large = [log for log in files.logs if log.size > (PREFILTER // 8 if log.packed else PREFILTER)]
-    sieve = Sieve(state.marks, state.findings.patterns) if large else None
+    sieve = Sieve(state.marks, state.findings.catalogue) if large else None
     sieve_for = {log.name: sieve if log in large else None for log in files.logs}
     if single:
         for batch in files.logs[0].batches(sieve_for[files.logs[0].name], zero=zero):
@@ -208,6 +209,9 @@ def feed(files: Files, state: WatchState, *, until: float | None = None) -> Seen
         streams = [_stream(log, mine[log.name], metas, seen, sieve_for[log.name], zero) for log in files.logs]
         merged = heapq.merge(*streams, key=lambda reading: reading.at)
         _take_merged(merged, state, seen, until)
+    for log in files.logs:
+        if log.skipped.offset:
+            files.notes.append(f"{log.name} holds {log.skipped.loads} loads; only the last {LOADS} were read")
     silences = [meta.silence for meta in seen.meta if meta.silence is not None]
     seen.silence = max(silences) if silences else None
     now = max(seen.until, 1.0) + (seen.silence or 0.0)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from probes.entry import Joiner, bears, line_of
 from probes.readings import JournalLine, Reading
 from watch.formats.stamps import OTHERS
+from watch.formats.textlog import FOLLOW, follows
 from watch.sieve import Sieve
 
 _Value = str | list[Any] | int | float | bool | None
@@ -62,16 +63,15 @@ _decode = msgspec.json.Decoder(_Record).decode
 _TELLING = re.compile(rb'"MESSAGE"\s*:\s*(?:\[|null)|line-max|"(?:log|message)"\s*:')
 """Records that are read whatever the sieve says: byte values, left-out messages, other kinds of JSON."""
 _FOLLOW = re.compile(rb"Traceback \(most recent call last\)|validation errors? for |usage: ")
-FOLLOW = 150
 
 
 class JsonRecords:
     """Feed it blocks of whole lines, one record a line. With a sieve, records in whose JSON it finds nothing are
     only counted."""
 
-    def __init__(self, name: str, *, sieve: Sieve | None = None) -> None:
+    def __init__(self, name: str, *, sieve: Sieve | None = None, before: int = 0) -> None:
         self.name = name
-        self.lines = 0
+        self.lines = before
         self.broken = 0
         """lines that were no JSON object"""
         self._sieve = sieve
@@ -106,7 +106,9 @@ class JsonRecords:
                 wanted.add(index)
         for index, line in enumerate(lines):
             if index in wanted or self._follow:
-                self._follow = FOLLOW if _FOLLOW.search(line) else max(0, self._follow - 1)
+                self._follow = (
+                    FOLLOW if follows(line) and (self._follow or _FOLLOW.search(line)) else max(0, self._follow - 1)
+                )
                 yield first + index, line
 
     def record(self, raw: bytes, ref: str) -> list[JournalLine]:

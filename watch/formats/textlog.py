@@ -17,8 +17,8 @@ from watch.sieve import Sieve
 BLOCK = 1 << 20
 LONGEST = 8 << 20
 """A line longer than this is given in pieces."""
-FOLLOW = 150
-"""Lines after a traceback's first that are taken whatever they hold."""
+FOLLOW = 16
+"""Lines after the last that looks like a traceback's that are taken whatever they hold."""
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BEGINS = re.compile(rb"Traceback \(most recent call last\)|validation errors? for |^usage: ", re.MULTILINE)
 _BENCH = re.compile(
@@ -26,6 +26,11 @@ _BENCH = re.compile(
     r"Serving Benchmark Result|vllm/benchmarks/|benchmark_serving\.py"
 )
 _NOISE = re.compile(r"^-- (?:Journal begins|Logs begin|Boot |Reboot |No entries|cursor: )|^Hint: ")
+
+
+def follows(line: bytes) -> bool:
+    """Whether a line may be one of a traceback: its first, a frame, a line of source."""
+    return b"    " in line or b"File " in line or b"raceback (most" in line or b"validation error" in line
 
 
 class Blocks:
@@ -64,10 +69,12 @@ class TextLog:
     """Feed it blocks of whole lines, in order. ``year_before``: see ``Stamps``. ``bench``: it is what the benchmark
     client printed."""
 
-    def __init__(self, name: str, *, year_before: float, sieve: Sieve | None = None, bench: bool = False) -> None:
+    def __init__(
+        self, name: str, *, year_before: float, sieve: Sieve | None = None, bench: bool = False, before: int = 0
+    ) -> None:
         self.name = name
-        self.lines = 0
-        """lines so far, empty ones too"""
+        self.lines = before
+        """lines so far, empty ones too, with those before the first that is read"""
         self.stamped = 0
         """lines that had a time"""
         self._sieve = sieve
@@ -134,7 +141,7 @@ class TextLog:
             if end < 0:
                 end = len(block)
             yield start, end
-            self._follow = FOLLOW if _BEGINS.search(block, start, end) else self._follow - 1
+            self._follow = FOLLOW if follows(block[start : start + 400]) else self._follow - 1
             start = end + 1
         return start
 

@@ -53,6 +53,20 @@ ITEMS: tuple[Item, ...] = (
     Item("max sequences", "max_num_seqs"),
     Item("max batched tokens", "max_num_batched_tokens"),
 )
+_TELLING = frozenset(
+    (
+        "speculation",
+        "speculative tokens",
+        "tensor parallel",
+        "pipeline parallel",
+        "expert parallel",
+        "max model length",
+        "KV cache type",
+        "quantisation",
+        "eager",
+    )
+)
+"""Where a difference is worth a finding: what vLLM by itself rarely changes, and what changes what is served."""
 _SHORT = {
     "-tp": "tensor_parallel_size",
     "-pp": "pipeline_parallel_size",
@@ -80,6 +94,7 @@ _FLAGS = frozenset(("enforce_eager", "enable_expert_parallel", "enable_prefix_ca
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*(?:=.*)?", re.DOTALL)
 _LIST = re.compile(r"args: \{|\bargs: Namespace\(|\bServerArgs\(")
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ash"))
+_UNKNOWN = re.compile(r"\$\{?[A-Za-z_]|%[A-Za-z]")
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])")
 _POWERS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 
@@ -195,11 +210,11 @@ class Asked:
                 words = line.split()
             for name, value in from_argv(words).items():
                 values.setdefault(name, value)
-        self.unit_values, self.unit_ref = values, ref
+        self.unit_values, self.unit_ref = _known(values), ref
 
     def unit_argv(self, argv: Iterable[str], ref: str = "") -> None:
         """The same from ``systemctl show``, which has lost the quotes: only while the text is not known."""
-        self.unit_values, self.unit_ref = from_argv(argv), ref
+        self.unit_values, self.unit_ref = _known(from_argv(argv)), ref
 
     def new_load(self) -> None:
         self.args = self.config = None
@@ -243,13 +258,26 @@ class Asked:
             off = item.option.startswith("speculative_config.") and not any(
                 name.startswith("speculative_config.") for name in self.args
             )
-            if asked is not None and (off or item.option.partition(".")[0] in _TELLING):
+            if asked is not None and (off or item.option.partition(".")[0] in _SWITCHES):
                 return "None", self.args_ref  # it was asked for, and is not among what vLLM took in
         return None, ""
 
 
-_TELLING = frozenset(("enforce_eager", "enable_expert_parallel"))
+_SWITCHES = frozenset(("enforce_eager", "enable_expert_parallel"))
 """Options whose default is not what anybody writes: not being in the list of arguments means not being set."""
+
+
+def lost(views: Iterable[AskedGot]) -> list[AskedGot]:
+    """What was asked for, is not what the server has, and matters. Without speculation, its parts need no word."""
+    found = [view for view in views if view.verdict == "differs" and view.key in _TELLING]
+    if any(view.key == "speculation" for view in found):
+        found = [view for view in found if view.key != "speculative tokens"]
+    return found
+
+
+def _known(values: Mapping[str, str]) -> dict[str, str]:
+    """Without what only systemd knows: variables of files that were not read, and the unit's specifiers."""
+    return {name: value for name, value in values.items() if _UNKNOWN.search(value) is None}
 
 
 def _shown(value: str) -> str:
@@ -266,7 +294,11 @@ def _same(item: Item, asked: str, got: str) -> bool:
         merged = one.endswith("mtp") and other == "mtp"
         return one == "draft" or merged or one.replace("_", "") == other.replace("_", "")
     if item.option == "quantization":
-        return other.startswith(one) or one.startswith(other)
+        return one in other or other in one
+    if item.option == "served_model_name":
+        return one in [name.lower() for name in reprs.items(got)]
+    if item.option == "speculative_config.model":
+        return other == "none"  # those that need no model of their own are told by the method
     if item.option == "kv_cache_dtype":
         return one.startswith("fp8") and other.startswith((one, "torch.float8", "float8"))
     if item.option == "dtype":

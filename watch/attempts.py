@@ -112,8 +112,8 @@ class Attempts:
                 load.fail(at)
             case "exited":
                 load.exit = event.detail
-                if "status=0" not in event.detail and "15/TERM" not in event.detail:
-                    load.fail(at)
+                if event.main and "status=0" not in event.detail and "15/TERM" not in event.detail:
+                    load.fail(at)  # whether a control process' exit matters, the next line tells
             case "failed":
                 load.result = event.detail
                 load.fail(at)

@@ -27,7 +27,7 @@ class Head(Struct, frozen=True):
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTAINER = re.compile(r"^[A-Za-z0-9][\w.-]*-\d+\s+\| ?")
-_PROCESS = re.compile(r"\((\w[\w .=-]{0,60}) pid=(\d{1,10})\) ?")
+_PROCESS = re.compile(r"\((\w[\w .=-]{0,60}) pid=(\d{1,10})(?:, ip=[\w.:]{1,60})?\) ?")
 _RECORD = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d) \[?([^\]\[\s:]{1,200}:\d{1,7})\] ?"
 )

@@ -79,6 +79,7 @@ class Load:
         have come before the lines that explain it"""
         self.telling_line = ""
         self._ended_by: dict[Phase, set[Speaker]] = {}
+        self._printed: dict[str, set[Speaker]] = {}
 
     @property
     def over(self) -> bool:
@@ -122,7 +123,10 @@ class Load:
         if not self.begun and not self.attached_late and not mark.weak:
             self.begun = ORDER[mark.phase] <= ORDER["config"]
             self.attached_late = not self.begun
-        if mark.weak or self.method in mark.unless:
+        if not mark.unit:
+            self._printed.setdefault(mark.id, set()).add(speaker)
+        waiting = mark.each and self._printed.get(mark.each, set()) - self._printed[mark.id]
+        if mark.weak or waiting or self.method in mark.unless:
             return bool(fields)
         phase = self._phase(mark, speaker, bar)
         if phase == "stopping":

@@ -44,6 +44,7 @@ class Mark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     again: Phase | Literal[""] = ""
     unless: tuple[str, ...] = ()
     banner: bool = False
+    each: str = ""
     frame: bool = False
     reads: Literal["", "args", "config"] = ""
 

@@ -185,6 +185,17 @@ def signals(
     )
 
 
+def expected_mib(load: Load, io: Io, arguments: dict[str, str]) -> float | None:
+    """MiB of weights on each GPU: as loaded, else the checkpoint's size over the ranks. None: not known."""
+    facts = load.facts
+    if "weights_gib" in facts:
+        return number(facts["weights_gib"]) * 1024
+    whole = number(facts.get("checkpoint_gib")) * 1024 or (io.model_bytes or 0) / 2**20
+    ranks = count(arguments.get("tensor_parallel_size")) or 1
+    ranks *= count(arguments.get("pipeline_parallel_size")) or 1
+    return whole / ranks if whole else None
+
+
 def severity(state: State, findings: Sequence[FindingView]) -> Severity:
     """The highest that still matters: harmless notices and mere consequences do not."""
     worst: Severity = {"failed": "fatal", "stalled": "error"}.get(state, "info")  # type: ignore[assignment]

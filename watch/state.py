@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
 
 from probes.readings import (
     CommandReading,
@@ -22,39 +20,32 @@ from probes.readings import (
     UnitReading,
 )
 from watch import picture
-from watch.asked import Asked, from_config, from_list, method
+from watch.asked import Asked, from_config, from_list, lost, method
 from watch.attempts import Attempt, Attempts
 from watch.bars import parse_bar
 from watch.catalogue import Catalogue
 from watch.changes import Changes
 from watch.findings import Findings
-from watch.forecast import Forecast, LoadSoFar, forecast
+from watch.forecast import Forecast
 from watch.gpu import Gpus
 from watch.heads import Head, parse_head, plain, sglang_style
-from watch.history import Key, load_key
 from watch.io import Io
 from watch.load import Load
 from watch.manager import unit_event
 from watch.marks import Mark, Marks, shipped
 from watch.matching import Matcher
-from watch.pieces import EarlierLoad
+from watch.outlook import Earlier, Outlook, forecast_view
 from watch.serving import Serving
 from watch.sources import Sources
 from watch.stalls import judge, quiet
 from watch.unitfile import commands, settings, stray
-from watch.view import ForecastView, LoadView, StallView, View
+from watch.view import LoadView, StallView, View
 from watch.words import Phase, State
 
 _STRETCH = 256
 """Lines that are matched at once."""
 _LATEST = 1e11
 """UTC seconds; what claims to be later has no time that means anything."""
-
-
-class Earlier(Protocol):
-    """Where earlier loads come from: ``watch.history.History``."""
-
-    def earlier(self, key: Key, *, before: float | None = None) -> tuple[EarlierLoad, ...]: ...
 
 
 class WatchState:
@@ -89,11 +80,10 @@ class WatchState:
         self.lines = 0
         self.heard_at: float | None = None
         self._number = 0
-        self._history = history
-        self._earlier: dict[int, tuple[EarlierLoad, ...]] = {}
+        self._told: set[tuple[int, str]] = set()
+        self._outlook = Outlook(target, unit, history)
         self._unit_reading: UnitReading | None = None
         self._health: HealthReading | None = None
-        self._forecast: tuple[LoadSoFar, Forecast | None] | None = None
         self._past: dict[int, tuple[tuple[float | None, ...], LoadView]] = {}
 
     # ------------------------------------------------------------------------------------------------------ readings
@@ -274,6 +264,21 @@ class WatchState:
             self.asked.config, self.asked.config_ref = values, ref
         else:
             self.asked.args, self.asked.args_ref = values, ref
+        self._compare(load, line.at)
+
+    def _compare(self, load: Load, at: float) -> None:
+        """What was asked for and not got is a finding, once."""
+        for view in lost(self.asked.views()):
+            if (load.number, view.key) not in self._told:
+                self._told.add((load.number, view.key))
+                self.findings.note(
+                    "asked-differs",
+                    {"what": f"{view.key}: asked {view.asked}, got {view.got}"},
+                    load=load.number,
+                    at=at,
+                    phase=load.phase,
+                    refs=[view.ref] if view.ref else [],
+                )
 
     def _named(self, head: Head | None, line: JournalLine, attempt: Attempt | None) -> Head:
         """The head, with the process that the pid is known by where the line itself does not name it."""
@@ -301,6 +306,8 @@ class WatchState:
                 found = settings(reading.text)
                 lost = [text for _, text in stray(reading.text)]
                 self.asked.unit(commands(found), lost, reading.ref or reading.unit)
+                if load is not None:
+                    self._compare(load, reading.at)
                 return Changes.UNIT
             case GpuReading():
                 self.gpus.apply(reading)
@@ -387,16 +394,6 @@ class WatchState:
             return "failed" if reading.active == "failed" else "stopped"
         return "unknown"
 
-    def _earlier_loads(self, load: Load) -> tuple[EarlierLoad, ...]:
-        arguments = self.asked.arguments()
-        model = load.facts.get("model", "") or arguments.get("model", "")
-        if self._history is None or not model:
-            return ()
-        if load.number not in self._earlier:
-            key = load_key(self.target, self.unit, model, arguments)
-            self._earlier[load.number] = self._history.earlier(key, before=load.started)
-        return self._earlier[load.number]
-
     # ------------------------------------------------------------------------------------------------------- the view
 
     def view(self, now: float) -> View:
@@ -404,7 +401,7 @@ class WatchState:
         attempt = self.attempts.current
         load = attempt.load if attempt is not None else None
         state, phase = self._state(load), self._phase(load)
-        earlier = self._earlier_loads(load) if load is not None else ()
+        earlier = self._outlook.earlier(load, self.asked) if load is not None else ()
         stall: StallView | None = None
         outlook: Forecast | None = None
         silence = ""
@@ -423,7 +420,7 @@ class WatchState:
             stall = judge(found)
             state = "stalled" if stall is not None else state
             silence = quiet(found)
-            outlook = self._outlook(load, now, earlier)
+            outlook = self._outlook.forecast(load, self.gpus, self.io, self.asked, now, earlier)
         number = load.number if load is not None else 0
         gpu = self.gpus.view(
             now,
@@ -431,7 +428,7 @@ class WatchState:
             alive=load is not None and not load.over,
             unit=self.attempts.unit,
             started=load.started if load is not None else 0.0,
-            expected_mib=self._expected(load),
+            expected_mib=picture.expected_mib(load, self.io, self.asked.arguments()) if load is not None else None,
         )
         findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)
         cause = self.findings.cause(number)
@@ -454,7 +451,7 @@ class WatchState:
             headline=picture.headline(state, load, cause, stall, self.attempts.restarts),
             load=present,
             loads=self._loads(present),
-            forecast=_forecast_view(outlook, now) if stall is None else None,
+            forecast=forecast_view(outlook, now) if stall is None else None,
             stall=stall,
             findings=findings,
             asked=self.asked.views(),
@@ -468,29 +465,6 @@ class WatchState:
             lines=self.lines,
             demo=self.demo,
         )
-
-    def _outlook(self, load: Load, now: float, earlier: tuple[EarlierLoad, ...]) -> Forecast | None:
-        """The forecast for this whole second. It costs milliseconds, so the last one is kept while nothing it is made
-        from has changed; that changes no answer."""
-        second = math.floor(now) if math.isfinite(now) else now
-        so_far = picture.so_far(load, self.gpus, self.io, second, self.asked.arguments(), earlier)
-        if self._forecast is None or self._forecast[0] != so_far:
-            self._forecast = (so_far, forecast(so_far))
-        return self._forecast[1]
-
-    def _expected(self, load: Load | None) -> float | None:
-        """MiB of weights on each GPU: as loaded, else the checkpoint's size over the ranks."""
-        if load is None:
-            return None
-        facts = load.facts
-        if "weights_gib" in facts:
-            return picture.number(facts["weights_gib"]) * 1024
-        whole = picture.number(facts.get("checkpoint_gib")) * 1024
-        whole = whole or (self.io.model_bytes or 0) / 2**20
-        arguments = self.asked.arguments()
-        ranks = picture.count(arguments.get("tensor_parallel_size")) or 1
-        ranks *= picture.count(arguments.get("pipeline_parallel_size")) or 1
-        return whole / ranks if whole else None
 
     def _loads(self, present: LoadView | None) -> tuple[LoadView, ...]:
         out: list[LoadView] = []
@@ -511,10 +485,3 @@ class WatchState:
 def _matcher(patterns: tuple[str, ...]) -> Matcher:
     """A machine is costly to build and knows nothing of what it has read: folds of one table share it."""
     return Matcher(patterns)
-
-
-def _forecast_view(outlook: Forecast | None, now: float) -> ForecastView | None:
-    if outlook is None:
-        return None
-    low = max(outlook.low, now)
-    return ForecastView(low=low, middle=max(outlook.middle, low), high=max(outlook.high, low), basis=outlook.basis)

@@ -42,6 +42,10 @@ from watch.heads import Head, parse_head
             "INFO 11-21 08:11:02 llm_engine.py:237] Initializing an LLM engine",
             Head("", 0, "INFO", "llm_engine.py:237", "Initializing an LLM engine"),
         ),
+        (
+            "(RayWorkerWrapper pid=77, ip=192.0.2.7) INFO 08-16 02:04:06 [pynccl.py:70] x",
+            Head("RayWorkerWrapper", 77, "INFO", "pynccl.py:70", "x"),
+        ),
         ("INFO:     Shutting down", Head("", 0, "INFO", "", "Shutting down")),
         (
             "(APIServer pid=5101) OSError: [Errno 98] Address already in use",

@@ -417,6 +417,51 @@ def test_what_changed_is_named() -> None:
     assert state.apply(said(30, "nothing known", "EngineCore", 6)) == Changes.JOURNAL
 
 
+def test_with_data_parallelism_the_last_engine_decides() -> None:
+    done = "init engine (profile, create kv cache, warmup model) took 96.98 s"
+    other = engine(21).text.replace("(EngineCore pid=6)", "(EngineCore_DP1 pid=66)")
+    lines = [*BEGINNING, engine(20), said(21, other, pid=66), logged(90, done, "EngineCore", 6)]
+    state = folded(lines, "vllm.service")
+    assert state.view(T + 91).phase != "api-start"
+    state.apply(logged(95, done, "EngineCore_DP1", 66))
+    assert phases(state.view(T + 96))["api-start"][:2] == ("running", 95)
+
+
+def test_a_pre_start_command_that_fails_is_a_failure_before_the_start() -> None:
+    lines = [
+        manager(0, "Starting vllm.service - vLLM..."),
+        manager(1, "vllm.service: Control process exited, code=exited, status=1/FAILURE"),
+        manager(1, "vllm.service: Failed with result 'exit-code'."),
+        manager(1, "Failed to start vllm.service - vLLM."),
+    ]
+    view = folded(lines, "vllm.service").view(T + 2)
+    assert (view.state, view.phase) == ("failed", "pre-start")
+
+
+def test_a_lost_option_is_a_finding_before_the_weights_are_read() -> None:
+    unit = '[Service]\nExecStart=/v serve /models/m -tp 2\n  --speculative-config \'{"method": "ngram"}\'\n'
+    state = WatchState("llm-two", "vllm.service")
+    state.apply(UnitFile(at=T, unit="vllm.service", text=unit))
+    state.apply_lines([*BEGINNING, engine(20)])
+    view = state.view(T + 21)
+    found = [finding for finding in view.findings if finding.id == "asked-differs"]
+    assert [finding.title for finding in found] == ["Asked for and not got: speculation: asked ngram, got none"]
+    assert view.severity == "warning"
+    assert view.state == "loading"
+
+
+def test_what_only_systemd_can_expand_is_not_compared() -> None:
+    unit = "[Service]\nExecStart=/v serve /models/%i -tp ${TP} --speculative-config ${SPEC} $MORE\n"
+    state = WatchState("llm-two", "vllm@m.service")
+    state.apply(UnitFile(at=T, unit="vllm@m.service", text=unit))
+    lines = [
+        JournalLine(at=line.at, text=line.text, source=line.source, pid=line.pid, invocation=line.invocation)
+        for line in (*BEGINNING, engine(20))
+    ]
+    state.apply_lines(lines)
+    assert not [view for view in state.view(T + 21).asked if view.verdict == "differs"]
+
+
 CONTENT = [
     *case("C76"),
     *case("C22"),

@@ -1,0 +1,65 @@
+"""When the present load will be ready: asked of the forecast with what the fold knows, and of earlier loads."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from watch import picture
+from watch.asked import Asked
+from watch.forecast import Forecast, LoadSoFar, forecast
+from watch.gpu import Gpus
+from watch.history import Key, load_key
+from watch.io import Io
+from watch.load import Load
+from watch.pieces import EarlierLoad
+from watch.view import ForecastView
+
+
+class Earlier(Protocol):
+    """Where earlier loads come from: ``watch.history.History``."""
+
+    def earlier(self, key: Key, *, before: float | None = None) -> tuple[EarlierLoad, ...]: ...
+
+
+class Outlook:
+    """``history`` is asked once a load for what the unit's text says of its arguments, and once more when the server
+    has listed them."""
+
+    def __init__(self, target: str, unit: str, history: Earlier | None) -> None:
+        self._target, self._unit, self._history = target, unit, history
+        self._earlier: tuple[tuple[int, bool, str], tuple[EarlierLoad, ...]] | None = None
+        self._last: tuple[LoadSoFar, Forecast | None] | None = None
+
+    def earlier(self, load: Load, asked: Asked) -> tuple[EarlierLoad, ...]:
+        """Earlier loads of the same key that reached ready, the most recent first."""
+        if self._history is None:
+            return ()
+        arguments = asked.arguments()
+        model = load.facts.get("model", "") or arguments.get("model", "")
+        known = (load.number, asked.args is not None, model)
+        if not model:
+            return ()
+        if self._earlier is None or self._earlier[0] != known:
+            key = load_key(self._target, self._unit, model, arguments)
+            self._earlier = (known, self._history.earlier(key, before=load.started))
+        return self._earlier[1]
+
+    def forecast(
+        self, load: Load, gpus: Gpus, io: Io, asked: Asked, now: float, earlier: tuple[EarlierLoad, ...]
+    ) -> Forecast | None:
+        """The forecast for this whole second. It costs milliseconds, so the last one is kept while nothing it is made
+        from has changed; that changes no answer."""
+        second = math.floor(now) if math.isfinite(now) else now
+        so_far = picture.so_far(load, gpus, io, second, asked.arguments(), earlier)
+        if self._last is None or self._last[0] != so_far:
+            self._last = (so_far, forecast(so_far))
+        return self._last[1]
+
+
+def forecast_view(outlook: Forecast | None, now: float) -> ForecastView | None:
+    """As seen now: none of it lies in the past."""
+    if outlook is None:
+        return None
+    low = max(outlook.low, now)
+    return ForecastView(low=low, middle=max(outlook.middle, low), high=max(outlook.high, low), basis=outlook.basis)

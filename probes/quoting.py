@@ -32,16 +32,23 @@ _END = f"kill -TERM -$$||pkill -TERM -P $$;kill -0 $$&&sleep {GRACE};kill -KILL 
 _WATCH = f"while read -r x;do :;done;{_END}"
 
 # Foreground and in a subshell: `exec` finds programs only, never a word of the shell's own language; the command gets
-# default signals (a background job would ignore SIGINT) and does not inherit the descriptor that is watched.
+# default signals (a background job would ignore SIGINT) and none of our descriptors. The shell's own error stream is
+# nowhere: a word of it ("Terminated") into a closed channel would end it before it has ended the rest.
+_COMMAND = (
+    "(exec 3<&- 2>&4 4>&-;exec ",
+    ');s=$?;[ "$g" ]&&kill -KILL -$$;',
+)
 _ALONE = (
-    f"exec 3<&0 </dev/null;(exec <&3 >/dev/null 2>&1;trap : TERM;{_WATCH})& w=$!;trap g=1 TERM;(exec ",
-    ' 3<&-);s=$?;[ "$g" ]&&kill -KILL -$$;kill -KILL $w;exit $s',
+    "exec 3<&0 4>&2 </dev/null 2>/dev/null;trap g=1 TERM;"
+    f'(exec <&3 3<&- 4>&- >/dev/null;trap : TERM;{_WATCH})& w=$!;[ "$g" ]||{_COMMAND[0]}',
+    f"{_COMMAND[1]}kill -KILL $w;exit $s",
 )
 # The feeder is put in the background inside the pipe's first part, because a shell waits for every part of a pipe: it
 # is the watcher too, and ends when the channel is closed after the command.
 _FED = (
-    "exec 3<&0;trap g=1 TERM;{{ (exec <&3 2>/dev/null;trap : TERM;{source};exec >/dev/null;{after})& }}|(exec ",
-    ' 3<&-);s=$?;[ "$g" ]&&kill -KILL -$$;exit $s',
+    "exec 3<&0 4>&2 2>/dev/null;trap g=1 TERM;"
+    "{{ (exec <&3 3<&- 4>&-;trap : TERM;{source};exec >/dev/null;{after})& }}|" + _COMMAND[0],
+    f"{_COMMAND[1]}exit $s",
 )
 
 _HOSTILE = re.compile(rb"[^ -~]|['!\\]")

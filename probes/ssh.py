@@ -84,7 +84,7 @@ class SshHost:
                             yield reading
                     if asyncio.get_running_loop().time() - begun > STEADY_SECONDS:
                         delays = _delays()
-                    failure = link.failure or Failure(f"The connection to {self._name} was closed.", "")
+                    failure = link.failure or self._closed()
                 if self._closing.is_set():
                     return
                 refusals += failure.finality == "login"
@@ -115,7 +115,7 @@ class SshHost:
                 await link.wait_lost(PING_SECONDS)
         finally:
             self._link = None
-            self._why = link.lost or LinkDown(f"The connection to {self._name} was closed.")
+            self._why = link.lost or LinkDown(self._closed().reason)
             self._settled.clear()
             await link.close()
 
@@ -129,7 +129,7 @@ class SshHost:
         self._closing.set()
         self._settled.set()
         if not isinstance(self._why, LinkRefused):
-            self._why = LinkDown(f"The connection to {self._name} was closed.")
+            self._why = LinkDown(self._closed().reason)
         if self._link:
             await self._link.close()
         if self._folder:
@@ -163,6 +163,9 @@ class SshHost:
         if self._link.lost:
             raise self._link.lost
         return self._link
+
+    def _closed(self) -> Failure:
+        return Failure(f"The connection to {self._name} was closed.", "")
 
     def _greet(self, greeting: str) -> None:
         self._greeting = self._greeting or greeting
@@ -203,7 +206,7 @@ class SshHost:
         try:
             await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise ConnectFailed(Failure(f"The connection to {self._name} was closed.", ""))
+                raise ConnectFailed(self._closed())
             return task.result()
         finally:
             closing.cancel()

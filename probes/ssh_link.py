@@ -146,15 +146,15 @@ class Link:
         self._slots = asyncio.Semaphore(CHANNELS)
         self._gone = asyncio.Event()
         self._on_loss = on_loss
-        client.on_loss = self._lose
+        client.on_loss = lambda error: self._lose(self._explain(error))
         if client.lost:
-            self._lose(None)
+            self._lose(self._explain(None))
 
     # --- loss
 
-    def _lose(self, error: Exception | None) -> None:
+    def _lose(self, failure: Failure) -> None:
         if not self._gone.is_set():
-            self.failure = self._explain(error)
+            self.failure = failure
             self._gone.set()
             self._slots.release()  # wakes one that waits for a channel, which wakes the next
             self._on_loss()
@@ -182,7 +182,7 @@ class Link:
 
     async def close(self) -> None:
         """End the connection and those it went through, and wait a little for them. May be called twice."""
-        self._lose(None)
+        self._lose(Failure(f"The connection to {self.where} was closed.", ""))
         for connection in self._connections:
             connection.close()
         for connection in self._connections:

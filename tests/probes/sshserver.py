@@ -63,8 +63,6 @@ class SshServer:
             "server_factory": lambda: _Server(self),
             "server_host_keys": [self.host_key],
             "authorized_client_keys": keys,
-            "process_factory": self._run,
-            "encoding": None,
             "login_timeout": 10,
         }
         if path:
@@ -108,7 +106,7 @@ class SshServer:
 
     # --- sessions
 
-    def _run(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+    def serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         task = asyncio.ensure_future(self._session(process))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -188,10 +186,12 @@ async def _all(*awaitables: object) -> None:
 class _Server(asyncssh.SSHServer):
     def __init__(self, server: SshServer) -> None:
         self._server = server
+        self._connection: asyncssh.SSHServerConnection | None = None
         self.open = 0
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._server.connections.append(conn)
+        self._connection = conn
 
     def public_key_auth_supported(self) -> bool:
         return "publickey" in self._server.methods
@@ -202,12 +202,14 @@ class _Server(asyncssh.SSHServer):
     def kbdint_auth_supported(self) -> bool:
         return "keyboard-interactive" in self._server.methods
 
-    def session_requested(self) -> bool:
+    def session_requested(self) -> tuple[asyncssh.SSHServerChannel[bytes], asyncssh.SSHServerProcess[bytes]]:  # type: ignore[override]
         if self.open >= self._server.sessions:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
         self.open += 1
         self._server.most = max(self._server.most, self.open)
-        return True
+        assert self._connection is not None
+        process = asyncssh.SSHServerProcess(self._server.serve, None, 3, False)
+        return self._connection.create_server_channel(encoding=None), process
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         if not self._server.forwarding:
@@ -342,6 +344,13 @@ async def connected(server: SshServer, port: int = 0) -> AsyncIterator[SshHost]:
     async with linked(host) as links:
         await links.reach("up")
         yield host
+
+
+async def until(condition: Callable[[], object], limit: float = 10.0) -> None:
+    """Return once something holds that tells nobody when it begins to (another process, a server's own state)."""
+    async with asyncio.timeout(limit):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 async def until_gone(mark: str, limit: float = 10.0) -> None:

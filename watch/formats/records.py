@@ -60,8 +60,8 @@ _NAMES = tuple(
     (field.name, field.encode_name) for field in msgspec.structs.fields(_Record) if field.encode_name.isupper()
 )
 _decode = msgspec.json.Decoder(_Record).decode
-_TELLING = re.compile(rb'"MESSAGE"\s*:\s*(?:\[|null)|line-max|"(?:log|message)"\s*:')
-"""Records that are read whatever the sieve says: byte values, left-out messages, other kinds of JSON."""
+_TELLING = (b'"MESSAGE":[', b'"MESSAGE" : [', b'"MESSAGE":null', b'"MESSAGE" : null', b'"line-max"')
+"""Records that are read whatever the sieve says: byte values, messages that were left out, lines in pieces."""
 _FOLLOW = re.compile(rb"Traceback \(most recent call last\)|validation errors? for |usage: ")
 
 
@@ -91,25 +91,36 @@ class JsonRecords:
         return list(self._joiner.flush())
 
     def _picked(self, block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-        lines = block.split(b"\n")
-        if lines and not lines[-1]:
-            lines.pop()
         if self._sieve is None:
+            lines = block.split(b"\n")
+            if lines and not lines[-1]:
+                lines.pop()
             yield from enumerate(lines, first)
             return
-        wanted: set[int] = {len(lines) - 1}
-        for pattern in (self._sieve.lines(block), _spans(_TELLING, block)):
-            index, at = 0, 0
-            for start, _ in pattern:
-                index += block.count(b"\n", at, start)
-                at = start
-                wanted.add(index)
-        for index, line in enumerate(lines):
-            if index in wanted or self._follow:
-                self._follow = (
-                    FOLLOW if follows(line) and (self._follow or _FOLLOW.search(line)) else max(0, self._follow - 1)
-                )
-                yield first + index, line
+        starts = {start for start, _ in self._sieve.lines(block)}
+        for literal in _TELLING:
+            at = block.find(literal)
+            while at >= 0:
+                starts.add(block.rfind(b"\n", 0, at) + 1)
+                end = block.find(b"\n", at)
+                at = block.find(literal, end) if end >= 0 else -1
+        starts.add(block.rfind(b"\n", 0, max(0, len(block) - 1)) + 1)
+        number, at = first, 0
+        waiting = sorted(starts, reverse=True)
+        while waiting or (self._follow and at < len(block)):
+            start = at if self._follow else waiting[-1]
+            if start >= len(block):
+                break
+            number += block.count(b"\n", at, start)
+            end = block.find(b"\n", start)
+            end = len(block) if end < 0 else end
+            line = block[start:end]
+            yield number, line
+            begins = self._follow > 0 or _FOLLOW.search(line) is not None
+            self._follow = FOLLOW if begins and follows(line) else max(0, self._follow - 1)
+            number, at = number + 1, end + 1
+            while waiting and waiting[-1] < at:
+                waiting.pop()
 
     def record(self, raw: bytes, ref: str) -> list[JournalLine]:
         """The lines that one record completes; none where it is no JSON object."""
@@ -189,15 +200,6 @@ def pretty(data: bytes, name: str) -> list[Reading] | None:
             return None
         out.extend(records.take(record, f"{name}:{start}"))
     return [*out, *records.close()] or None
-
-
-def _spans(pattern: re.Pattern[bytes], block: bytes) -> Iterator[tuple[int, int]]:
-    done = 0
-    for found in pattern.finditer(block):
-        if found.start() >= done:
-            end = block.find(b"\n", found.start())
-            done = len(block) if end < 0 else end
-            yield found.start(), done
 
 
 def _bytes(value: _Value) -> bytes:

@@ -34,7 +34,7 @@ KERNEL = re.compile(
 )
 """What of the kernel's own log bears on a model server: GPU faults, memory, hung tasks, disks, network mounts, PCIe."""
 
-_SESSION = re.compile(r"[Ss]ession |User Manager|user@\d+|linger")
+_SESSION = re.compile(r"logged out|Removed session|User Manager|user@\d+|linger")
 _NUMBER = re.compile(rb"\d{1,18}")
 
 

@@ -165,10 +165,10 @@ class PlainHost:
 class Programs:
     """A folder of stand-in programs in front of the machine's own, for a ``PlainHost``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, name: str = "test") -> None:
         self.folder = folder / "bin"
         self.folder.mkdir()
-        self.host = PlainHost(environment={"PATH": f"{self.folder}:{os.environ['PATH']}"})
+        self.host = PlainHost(name=name, environment={"PATH": f"{self.folder}:{os.environ['PATH']}"})
 
     def put(self, name: str, script: str) -> None:
         """A shell script under that name, whole at once even where an older one is about to be run."""

@@ -88,7 +88,7 @@ class Firstlight(App[int], inherit_bindings=False):
         self.set_keymap(self._keys)
         self.push_screen(self.watching)
         self.run_worker(self._feed(), group="feed")
-        self.run_worker(self._paint(), group="paint")  # a screen that stands still unnoticed would be worse than its end
+        self.run_worker(self._paint(), group="paint")  # if it fails the app ends: no screen stands still unnoticed
 
     # -- what comes in
 

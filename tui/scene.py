@@ -31,6 +31,14 @@ class Scene:
         age = self.view.now - at
         return f"{elapsed(age)} old" if age > 2 * interval * max(1.0, self.status.speed) + 0.5 else ""
 
+    def troubles(self, *probes: str) -> list[str]:
+        """What these sources themselves say is wrong with them, with the remedy, one sentence or two each."""
+        return [
+            " ".join(part.rstrip(".") + "." for part in (source.reason, source.remedy) if part)
+            for source in self.view.sources
+            if source.probe in probes and source.state != "up" and source.reason
+        ]
+
     @property
     def link_lost(self) -> bool:
         return self.view.link is not None and self.view.link.state in ("down", "refused")

@@ -91,6 +91,8 @@ def between(low: float, high: float) -> str:
     first, last = about(low), about(high)
     if 60 <= low < 99.5 <= high:
         first = f"{low / 60:.1f}".removesuffix(".0") + " min"
+    elif low < 1 <= high:
+        first = f"{max(0.0, low):.1f}".removesuffix(".0") + " s"
     if first == last:
         return first
     if first.count(" ") == last.count(" ") == 1 and first.split(" ")[1] == last.split(" ")[1]:

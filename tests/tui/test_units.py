@@ -51,6 +51,8 @@ def test_about(seconds: float, shown: str) -> None:
         (4020, 7920, "67 min – 2 h 12 min"),
         (30, 30, "30 s"),
         (50, 300, "50 s – 5 min"),
+        (0.367, 26, "0.4–26 s"),
+        (0.01, 2, "0–2 s"),
     ],
 )
 def test_between(low: float, high: float, shown: str) -> None:

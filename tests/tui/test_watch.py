@@ -18,7 +18,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.watch import shape
 from tui.widgets.pane import Pane
 from watch.state import Changes
-from watch.view import View
+from watch.view import SourceView, View
 
 SIZES = {"wide": (200, 50), "middle": (120, 35), "single": (80, 24)}
 
@@ -272,6 +272,26 @@ async def test_a_missing_source_says_why_and_the_other_panes_live() -> None:
         assert "nvidia-smi is not on this host." in text
         assert "148 MB/s" in text
         assert "38 of 64 shards" in text
+
+
+async def test_a_source_without_a_pane_says_in_the_load_what_is_wrong_with_it() -> None:
+    view = msgspec.structs.replace(
+        views.waiting(),
+        sources=(
+            SourceView(
+                probe="journal",
+                state="failed",
+                reason="No right to read the journal of this unit",
+                remedy="Add the user to the group systemd-journal.",
+                since=views.NOW,
+                last=views.NOW,
+            ),
+        ),
+    )
+    async with showing(view, rows=[]) as shown:
+        text = " ".join(shown.text().split())
+        assert "⚠ No right to read the journal" in text
+        assert "systemd-journal." in text
 
 
 async def test_nothing_is_painted_while_nothing_changes() -> None:

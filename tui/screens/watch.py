@@ -156,8 +156,8 @@ class WatchScreen(Screen[None]):
         machine = 7 if wide else 5
         findings = 7 if wide else 5
         gpu = (self.gpu.wanted_height(scene) if scene is not None else 3) + _EDGES
-        if wide and gpu > 5:
-            gpu = max(gpu, 11)
+        if wide and scene is not None and scene.view.gpu is not None and scene.view.gpu.devices:
+            gpu = max(gpu, 11)  # the large plot has its room beside the bars
         gpu = max(4, min(gpu, height - _LEAST_JOURNAL - machine - findings))
         upper = gpu + machine + findings
         least = min(22 if wide else 20, height - _LEAST_JOURNAL)

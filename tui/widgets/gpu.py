@@ -55,17 +55,18 @@ class Gpu(Pane):
         view = scene.view
         age = scene.age(view.gpu.at, GPU_INTERVAL) if view.gpu is not None else ""
         started = [phase.started for phase in view.load.phases] if view.load is not None else None
-        return view.gpu, bool(age), view.unit, view.sources if view.gpu is None else (), started
+        return view.gpu, bool(age), view.unit, scene.troubles("gpu"), started
 
     def wanted_height(self, scene: Scene) -> int:
         """Rows it would fill without its chart."""
         gpu = scene.view.gpu
-        return max(3, len(gpu.devices) + len(_below(scene.view, gpu, 80))) if gpu is not None else 3
+        return max(3, len(gpu.devices) + len(_below(scene, gpu, 80))) if gpu is not None else 3
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         gpu = scene.view.gpu
         if gpu is None:
-            return [Row(), *paragraph(_missing(scene), size.width - 2, "muted", indent=1)]
+            why = scene.troubles("gpu") or ["No figures from the GPUs yet."]
+            return [Row(), *paragraph("\n".join(why), size.width - 2, "muted", indent=1)]
         if not gpu.devices:
             return [Row(), *paragraph("No GPU was found on this host.", size.width - 2, "muted", indent=1)]
         stale = bool(scene.age(gpu.at, GPU_INTERVAL))
@@ -76,7 +77,7 @@ class Gpu(Pane):
         rows = [
             _device(device, gpu, number, width, start, end, stale=stale) for number, device in enumerate(gpu.devices)
         ]
-        rows.extend(_below(scene.view, gpu, width))
+        rows.extend(_below(scene, gpu, width))
         if wide:
             return beside(rows, self._large(scene, size.width - width - 2, size.height), width + 2)
         spare = size.height - len(rows) - 1
@@ -101,14 +102,6 @@ def _models(gpu: GpuView) -> str:
     names = [safe(device.name).removeprefix("NVIDIA ") for device in gpu.devices]
     kinds = list(dict.fromkeys(names))
     return ", ".join(f"{names.count(kind)} × {kind or 'GPU'}" for kind in kinds)
-
-
-def _missing(scene: Scene) -> str:
-    """Why there are no figures: what the probe itself says, with its remedy."""
-    for source in scene.view.sources:
-        if source.probe == "gpu" and source.state != "up":
-            return " ".join(filter(None, (source.reason, source.remedy)))
-    return "No figures from the GPUs yet."
 
 
 def _span(view: View, gpu: GpuView) -> tuple[float, float]:
@@ -151,11 +144,12 @@ def _warm(device: GpuDevice, usual: str) -> str:
     return "warn" if device.temperature is not None and device.temperature >= 85 else usual
 
 
-def _below(view: View, gpu: GpuView | None, width: int) -> list[Row]:
-    """What the figures mean, and whose memory it is where it is not the unit's."""
+def _below(scene: Scene, gpu: GpuView, width: int) -> list[Row]:
+    """What the figures mean, why they are old, and whose memory it is where it is not the unit's."""
     rows: list[Row] = []
-    if gpu is None:
-        return rows
+    view = scene.view
+    for why in scene.troubles("gpu"):
+        rows.extend(paragraph(f"⚠ {why}", width - 2, "warn", indent=1, hang=2))
     if gpu.step:
         rows.extend(paragraph(gpu.step, width - 2, "muted", indent=1))
     for process in gpu.processes:

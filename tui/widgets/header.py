@@ -63,6 +63,8 @@ def header(scene: Scene, width: int) -> list[Row]:
     headline = _headline(scene)
     if loud and not scene.link_lost and _width(headline) + _GAP + _width_of(left_out) > width - 2:
         left_out = [piece for piece in left_out if piece.rank <= 1]  # why it failed comes before how the link is
+    if scene.status.label and not loud:
+        left_out.append(Piece(7, Row()(clip(safe(scene.status.label), width // 2), "muted"), right=True))
     bottom, _ = _compose(left_out, width, middle=headline)
     return [top, bottom]
 

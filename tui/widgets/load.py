@@ -17,6 +17,7 @@ from watch.view import LoadView, PhaseView, Progress
 
 _NAME: Final = 14
 _TIME: Final = 8
+_OURS: Final = ("journal", "unit", "health", "metrics")
 
 
 class Load(Pane):
@@ -43,15 +44,17 @@ class Load(Pane):
         view = scene.view
         forecast = view.forecast.basis if view.forecast is not None else ""
         unit = view.unit_reading.active if view.unit_reading is not None else ""
-        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, unit
+        troubles = scene.troubles(*_OURS)
+        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, unit, troubles
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         view = scene.view
         width = size.width
         load = view.load
         if load is None:
-            return [Row(), *paragraph(_nothing_yet(scene), width - 2, "muted", indent=1)]
-        rows: list[Row] = []
+            rows = [Row(), *paragraph(_nothing_yet(scene), width - 2, "muted", indent=1)]
+            return [*rows, Row(), *_troubles(scene, width)]
+        rows = []
         if view.model:
             rows.append(Row()(" model  ", "muted")(safe(view.model)))
         pending: list[str] = []
@@ -89,8 +92,11 @@ def _phase(phase: PhaseView, load: LoadView, scene: Scene, width: int) -> Row:
             took = scene.zone.clock(phase.started)
     row(right(took, _TIME), "strong" if phase.status == "running" else "text")
     if phase.usual is not None and width >= _NAME + _TIME + 20 and phase.status != "failed":
+        room = width - 4 - _NAME - _TIME
         usual = f"usually {between(*phase.usual)}"
-        row(right(usual, width - 4 - _NAME - _TIME), "faint" if phase.status != "running" else "muted")
+        if len(usual) >= room:
+            usual = usual.removeprefix("usually ")
+        row(right(usual, room), "faint" if phase.status != "running" else "muted")
     return row
 
 
@@ -128,9 +134,17 @@ def _quiet(progress: Progress, now: float) -> str:
     return f"last moved {about(still)} ago" if still > 30 else ""
 
 
+def _troubles(scene: Scene, width: int) -> list[Row]:
+    """Sources that have no pane of their own to say it in."""
+    rows: list[Row] = []
+    for why in scene.troubles(*_OURS):
+        rows.extend(paragraph(f"⚠ {why}", width - 2, "warn", indent=1, hang=2))
+    return rows
+
+
 def _foot(scene: Scene, load: LoadView, width: int) -> list[Row]:
     view = scene.view
-    rows: list[Row] = []
+    rows = _troubles(scene, width)
     if view.stall is not None:
         rows.extend(paragraph(f"‖ {view.stall.what}", width - 2, "strong warn", indent=1, hang=2))
         rows.extend(paragraph(f"usual here: {view.stall.usual}", width - 2, "warn", indent=3))

@@ -126,11 +126,10 @@ def _latencies(serving: ServingView, plain: str) -> list[Row]:
         ("queue", serving.queue),
         ("end to end", serving.e2e),
     ):
-        row = Row()(f" {name:<8.10}", "muted")
-        if values is None:
-            row(right("–", _COLUMN), plain)
-        for place, value in enumerate(values or ()):
-            row(right(about(value), _COLUMN - (2 if name == "end to end" and not place else 0)), plain)
+        row = Row()(f" {name:<10}", "muted")
+        words = [about(value) for value in values] if values is not None else ["–"]
+        for place, word in enumerate(words):
+            row(right(word, _COLUMN - (0 if place else 2)), plain)
         rows.append(row)
     return rows
 

@@ -36,28 +36,24 @@ class Storage(Pane):
 
     def part(self, scene: Scene) -> object:
         io = scene.view.io
-        return io, io is not None and bool(scene.age(io.last.at, IO_INTERVAL)), scene.view.sources if io is None else ()
+        return io, io is not None and bool(scene.age(io.last.at, IO_INTERVAL)), scene.troubles("io")
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         io = scene.view.io
         if io is None:
-            return paragraph(_missing(scene), size.width - 2, "muted", indent=1)
+            missing = scene.troubles("io") or ["No figures about storage yet."]
+            return paragraph("\n".join(missing), size.width - 2, "muted", indent=1)
         wide = size.width >= _TEXT + 30 and size.height >= 3
         width = _TEXT if wide else size.width
         rows = _figures(io, width, stale=bool(scene.age(io.last.at, IO_INTERVAL)))
+        for why in scene.troubles("io"):
+            rows.extend(paragraph(f"⚠ {why}", width - 2, "warn", indent=1, hang=2))
         if not io.history:
             return rows
         if wide:
             return beside(rows, _plot(scene, io, size.width - width - 1, size.height), width + 1)
         spare = size.height - len(rows) - 1
         return [*rows, Row(), *_plot(scene, io, size.width - 2, spare, indent=1)] if spare >= 4 else rows
-
-
-def _missing(scene: Scene) -> str:
-    for source in scene.view.sources:
-        if source.probe == "io" and source.state != "up":
-            return " ".join(filter(None, (source.reason, source.remedy)))
-    return "No figures about storage yet."
 
 
 def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
@@ -69,7 +65,9 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
     if io.read_since_start is not None:
         if last.model_bytes:
             ratio = io.read_since_start / last.model_bytes
-            words = f"   {size_of(io.read_since_start, last.model_bytes)}  {percent(ratio)} "
+            words = f"   {size_of(io.read_since_start, last.model_bytes)} "
+            if ratio <= 1.0:
+                words += f" {percent(ratio)} "  # above: more than the model was read, other files or parts of it twice
             length = width - cell_len(read.text) - cell_len(words) - 3
             read(words, plain)
             if length >= 8:
@@ -91,7 +89,8 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
     elif last.unit_memory is not None:
         memory(in_bytes(last.unit_memory), plain)(" by the unit", "muted")
     if last.mem_available is not None and last.mem_total:
-        memory("   free on the host ", "muted")(size_of(last.mem_available, last.mem_total), plain)
+        memory("   " if len(memory) > 1 else "", "")(size_of(last.mem_available, last.mem_total), plain)
+        memory(" free on the host", "muted")
     if len(memory) > 1:
         rows.append(memory)
     if last.model_path:

@@ -51,7 +51,7 @@ class Track:
         if moved:
             self.points.append(Point(self.at, bar.done, bar.total, bar.elapsed))
             if len(self.points) > KEEP:
-                self.points[1:-1:2] = []
+                del self.points[1:-1:2]
         return moved
 
     def rate(self) -> float | None:

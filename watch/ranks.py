@@ -16,6 +16,9 @@ from watch.words import Phase
 PATIENCE = 5.0
 """Seconds that a worker may come after most of the others before it lags."""
 
+LIMIT = 1024
+"""Processes remembered; more than that only a hostile log has."""
+
 _WORKER = re.compile(r"^(?:VllmWorker|Worker|TP\d|DP\d|PP\d)")
 _NUMBER = re.compile(r"^(?:VllmWorker[- ](?:rank=)?|Worker_TP|TP)(\d{1,4})$|^(?:VllmWorker-)(\d{1,4})$")
 
@@ -42,7 +45,7 @@ class Ranks:
         """Who speaks. ``line_pid``: as the journal knows it; ``pid``, ``process``: as the line's prefix says. In a
         container the two count differently, so the prefix wins, and is remembered for lines without one."""
         if pid:
-            if line_pid and line_pid != pid:
+            if line_pid and line_pid != pid and len(self._host) < LIMIT:
                 known = self._host.get(line_pid)
                 self._host[line_pid] = pid if known is None or known == pid else 0
             return pid
@@ -57,7 +60,9 @@ class Ranks:
     def heard(self, key: Speaker, at: float, process: str = "") -> Rank:
         rank = self.all.get(key)
         if rank is None:
-            rank = self.all[key] = Rank(key)
+            rank = Rank(key)
+            if len(self.all) < LIMIT:
+                self.all[key] = rank
         if at > rank.last_at:
             rank.last_at = at
         if process and process != rank.name:

@@ -468,6 +468,8 @@ class WatchState:
 
     def _loads(self, present: LoadView | None) -> tuple[LoadView, ...]:
         out: list[LoadView] = []
+        if len(self._past) > 2 * len(self.attempts.all):
+            self._past.clear()
         for attempt in self.attempts.all:
             load = attempt.load
             if present is not None and load.number == present.number:

@@ -40,6 +40,11 @@ def shown(argv: Sequence[str], limit: int = 80) -> str:
     return plain(shlex.join(argv), limit)
 
 
+def fresh(error: HostError) -> HostError:
+    """The same error to raise once more: one that is raised again and again would keep every frame it passed."""
+    return type(error)(error.reason, error.remedy)
+
+
 class _Start:
     """One output stream up to its opening: what comes before is noise."""
 
@@ -188,7 +193,7 @@ class RunningCommand:
             await self._news.wait()
         if not self._chunks:
             if self._failure:
-                raise self._failure
+                raise fresh(self._failure)
             return b""
         data = self._chunks.popleft() if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
@@ -200,7 +205,7 @@ class RunningCommand:
 
     async def write(self, data: bytes) -> None:
         if self._failure:
-            raise self._failure
+            raise fresh(self._failure)
         if self._ended.is_set():
             return
         try:
@@ -209,12 +214,12 @@ class RunningCommand:
             return  # its input is closed: it ends, or the link does; reading and waiting say which
         await self._writable.wait()
         if self._failure:
-            raise self._failure
+            raise fresh(self._failure)
 
     async def wait(self) -> int:
         await self._ended.wait()
         if self._failure:
-            raise self._failure
+            raise fresh(self._failure)
         assert self._status is not None
         return self._status
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from probes.clock import SYSTEM, Clock
-from probes.command import complete
+from probes.command import complete, fresh
 from probes.host import Completed, HostError, LinkDown, LinkRefused, Stream
 from probes.readings import LinkReading, LinkState
 from probes.ssh_config import Access, parse_target, route
@@ -122,7 +122,7 @@ class SshHost:
     async def up(self) -> None:
         while not self._link or self._link.lost:
             if isinstance(self._why, LinkRefused) or self._closing.is_set():
-                raise self._why
+                raise fresh(self._why)
             await self._settled.wait()
 
     async def close(self) -> None:
@@ -159,7 +159,7 @@ class SshHost:
 
     def _current(self) -> Link:
         if not self._link:
-            raise self._why
+            raise fresh(self._why)
         if self._link.lost:
             raise self._link.lost
         return self._link

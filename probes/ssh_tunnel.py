@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncssh
 import httpx
 
+from probes.command import fresh
 from probes.host import HostError
 from probes.ssh_link import Link
 
@@ -39,7 +40,7 @@ class TunnelTransport(httpx.AsyncBaseTransport):
                 raise
             failure = self._failures[-1]
             if isinstance(failure, HostError):
-                raise failure from None
+                raise fresh(failure) from None
             raise httpx.ConnectError(f"refused: {failure}", request=request) from None
 
     async def aclose(self) -> None:

@@ -15,7 +15,6 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 import themes
-from probes.readings import JournalLine
 from tui.alerts import Alerts, changes, speak
 from tui.keys import bindings, keymap, table
 from tui.lines import LineStore
@@ -30,6 +29,9 @@ from watch.view import View
 
 _TICK: Final = 1.0
 """Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
+
+_SLICE: Final = 1000
+"""Lines taken in at a time: about 5 ms."""
 
 _URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT
 
@@ -61,8 +63,6 @@ class Firstlight(App[int], inherit_bindings=False):
         self.zone = Zone(zone)
         self.alerts = alerts if alerts is not None else Alerts()
         self._keys = keymap(keys or {})
-        self._lines: list[JournalLine] = []
-        self._offsets: list[int] = []
         self._urgent = asyncio.Event()
         self._before: View | None = None
         self._fault = ""
@@ -96,8 +96,10 @@ class Firstlight(App[int], inherit_bindings=False):
         batches = self.source.batches()
         try:
             async for batch in batches:
-                self._lines.extend(batch.lines)
-                self._offsets.extend(batch.offsets)
+                for at in range(0, len(batch.lines), _SLICE):
+                    self.store.add(batch.lines[at : at + _SLICE], batch.offsets[at : at + _SLICE])
+                    if at + _SLICE < len(batch.lines):
+                        await asyncio.sleep(0)  # a key is answered in between
                 if batch.lines or batch.changes & _URGENT:
                     self._urgent.set()
         except (OSError, ValueError, RuntimeError) as error:
@@ -120,10 +122,8 @@ class Firstlight(App[int], inherit_bindings=False):
     def flush(self) -> None:
         """Show everything that came."""
         self._urgent.clear()
-        lines, offsets = self._lines, self._offsets
-        self._lines, self._offsets = [], []
         view = self.source.view(self.source.now())
-        self.watching.journal.append(lines, offsets)
+        self.watching.journal.catch_up()
         self.watching.show(Scene(view, self.source.status(), self.zone, self._fault))
         for alert in changes(self._before, view):
             speak(alert, self.alerts, self._write, self.bell)

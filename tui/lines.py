@@ -7,11 +7,12 @@ work on whole columns at once (``bytes.translate``), which takes about 30 ms for
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import neg
 
 from probes.readings import JournalLine
 from watch.lines import FATAL, LineMark, LineMarker
@@ -150,7 +151,7 @@ def _loud_table(least: int, own: bool) -> bytes:
 
 class Search:
     """Finds a text in the lines shown, newest first, some lines at a time. Upper and lower case count only where the
-    wanted text has upper case. ``found``: indices of lines, ascending, as far as ``step`` has come."""
+    wanted text has upper case. What ``step`` has come by is found; a question about it costs no more for a million."""
 
     def __init__(self, store: LineStore, wanted: str) -> None:
         self.wanted = wanted
@@ -160,7 +161,6 @@ class Search:
         self._newer = len(store.shown)
         self._back: list[int] = []
         self._front: list[int] = []
-        self._found: list[int] = []
 
     @property
     def done(self) -> bool:
@@ -220,30 +220,31 @@ class Search:
 
     def after(self, index: int) -> int | None:
         """The next line found after this one, wrapping round; None if nothing is found (yet)."""
-        return self._next(index, 1)
+        return self._nth(self._below(index + 1))
 
     def before(self, index: int) -> int | None:
-        return self._next(index, -1)
+        """The line found before this one, wrapping round; None if nothing is found (yet)."""
+        return self._nth(self._below(index) - 1)
 
     def place(self, index: int) -> int:
         """Which of the found lines this is, from 1; 0 if it is none."""
-        found = self.found
-        at = bisect_left(found, index)
-        return at + 1 if at < len(found) and found[at] == index else 0
+        at = self._below(index)
+        return at + 1 if at < self.count and self._nth(at) == index else 0
 
     @property
-    def found(self) -> list[int]:
-        if len(self._found) != self.count:
-            self._found = self._back[::-1] + self._front
-        return self._found
+    def newest(self) -> int | None:
+        return self._nth(-1)
 
-    def _next(self, index: int, way: int) -> int | None:
-        found = self.found
-        if not found:
+    def _below(self, index: int) -> int:
+        """How many lines were found before this one. Both halves stay as they are: copying them together for each
+        question would make a search with many hits slow."""
+        older = len(self._back) - bisect_right(self._back, -index, key=neg)
+        return older + bisect_left(self._front, index)
+
+    def _nth(self, number: int) -> int | None:
+        """The line found at this place, counted round."""
+        if not self.count:
             return None
-        at = bisect_left(found, index)
-        if way > 0:
-            if at < len(found) and found[at] == index:
-                at += 1
-            return found[at % len(found)]
-        return found[(at - 1) % len(found)]
+        number %= self.count
+        older = len(self._back)
+        return self._back[older - 1 - number] if number < older else self._front[number - older]

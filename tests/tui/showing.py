@@ -59,7 +59,7 @@ class Showing:
     async def feed(self, rows: Sequence[JournalLine]) -> None:
         wanted = len(self.app.store) + len(rows)
         self.source.feed(rows)
-        await self.until(lambda: len(self.app.store) == wanted)
+        await self.until(lambda: self.journal.shown_lines == wanted)
 
     async def look(self, picture: View) -> None:
         """Change the picture and wait until it is shown."""
@@ -100,5 +100,5 @@ async def showing(
     app = make_app(picture or views.loading(), rows, status, **options)
     async with app.run_test(size=size) as pilot:
         shown = Showing(app, pilot, app.source)  # type: ignore[arg-type]
-        await shown.until(lambda: len(app.store) == len(rows) and app.watching.picture is not None)
+        await shown.until(lambda: shown.journal.shown_lines == len(rows) and app.watching.picture is not None)
         yield shown

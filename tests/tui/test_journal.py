@@ -321,7 +321,8 @@ async def test_whatever_is_printed_only_text_reaches_a_strip() -> None:
         source = shown.source
         place = len(source.kept)
         source.kept.append(line(0))
-        journal.append([line(0)], [place])
+        journal.store.add([line(0)], [place])
+        journal.catch_up()
         await shown.pilot.pause()
 
         @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=200)
@@ -339,7 +340,8 @@ async def test_whatever_is_printed_only_text_reaches_a_strip() -> None:
         check()
         for name in ("\x1b[2J", "a\nb", "\u202egnp"):
             source.kept.append(JournalLine(at=0.0, text="x", comm=name))
-            journal.append([source.kept[-1]], [len(source.kept) - 1])
+            journal.store.add([source.kept[-1]], [len(source.kept) - 1])
+            journal.catch_up()
         journal._from = 0
         assert all(row == safe(row) for row in visible(shown))
 

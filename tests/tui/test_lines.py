@@ -121,7 +121,8 @@ def test_a_search_finds_what_is_shown_and_nothing_else(
         for index in store.shown
         if wanted in (text := kept.rows[index].text) or (not exact and wanted in text.lower())
     ]
-    assert search.found == hits
+    assert search.count == len(hits)
+    assert search.newest == (hits[-1] if hits else None)
     assert search.done
     assert search.share == 1.0
     for place, index in enumerate(hits):
@@ -137,7 +138,7 @@ def test_a_search_goes_from_the_newest_line_back() -> None:
     kept.add(store, [JournalLine(at=0.0, text=f"line {number}") for number in range(2000)])
     search = Search(store, "line")
     assert search.step()
-    assert search.found[-1] == 1999
+    assert search.newest == 1999
     assert 0 < search.share < 1
     assert search.passed(1990)
     assert not search.passed(10)

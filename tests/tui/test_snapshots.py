@@ -26,7 +26,7 @@ async def settled(pilot: Pilot[Any]) -> None:
     """Until all lines and the picture are shown."""
     app = pilot.app
     assert isinstance(app, Firstlight)
-    while len(app.store) < 60 or app.watching.picture is None:
+    while app.watching.journal.shown_lines < 60 or app.watching.picture is None:
         await pilot.pause(0.005)
     await pilot.pause()
 

@@ -43,7 +43,7 @@ class LineScreen(WholeScreen):
         if len(text) <= _CHUNK:
             rows.extend(_text(text, width))
         else:
-            self.run_worker(self._pour(text, width), group="pour", exclusive=True, exit_on_error=False)
+            self.run_worker(self._pour(text, width), group="pour", exclusive=True)
             rows.append(Row()(f" … {len(text):,} characters", "muted"))
         rows.extend([Row(), *self._meaning(width), *_about(line, store.process(self._index), self._zone)])
         loudness = store.loudness(self._index)

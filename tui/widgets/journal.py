@@ -7,7 +7,6 @@ more to draw than a page. While it follows, it stays at the end; scrolled back, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
@@ -19,7 +18,6 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from probes.readings import JournalLine
 from tui.keyed import keys_of
 from tui.keys import bindings, first_key
 from tui.lines import Filter, LineStore, Search
@@ -69,39 +67,47 @@ class Journal(Drawn, can_focus=True):
         self._cursor = 0
         self._from = 0
         self._new = 0
+        self._known = 0
+        self._counted = 0
+        self._named = 0
         self._names = 8
         self._width = 0
         self._moving = False
         self._jumping = False
+        self._searching = False
         self._titled = ("", "")
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(_STRIPS)
 
     # -- what comes in
 
-    def append(self, lines: Sequence[JournalLine], offsets: Sequence[int]) -> None:
-        """Add lines; one call a flush."""
-        if not lines:
-            return
-        before = len(self.store.shown)
-        known = len(self.store.names)
-        fresh = self.store.add(lines, offsets)
-        if len(self.store.names) != known:
+    def catch_up(self) -> None:
+        """Show what was added to the store since the last time; one call a flush."""
+        count = len(self.store.shown)
+        before, self._known = self._known, count
+        if len(self.store.names) != self._named:
+            self._named = len(self.store.names)
             self._measure()
             self.refresh_bindings()
-        self._find_more()
-        self._grown(before, fresh)
+        if len(self.store) != self._counted:
+            self._counted = len(self.store)
+            self._find_more()
+            self._grown(before, count)
 
-    def _grown(self, before: int, fresh: int) -> None:
-        count = len(self.store.shown)
+    @property
+    def shown_lines(self) -> int:
+        """How many lines of the store the pane has taken notice of, shown or filtered out."""
+        return self._counted
+
+    def _grown(self, before: int, count: int) -> None:
         self._set_height(count)
-        if fresh and self.following:
-            self._cursor = count - 1
+        if self.following:
+            self._cursor = max(0, count - 1)
             top = self.scroll_offset.y
             self._go(self.max_scroll_y)
             if self.scroll_offset.y == top:
                 self._refresh_rows(before, count)
-        elif fresh:
-            self._new += fresh
+        else:
+            self._new += count - before
             self._refresh_rows(before, count)
         self._retitle()
 
@@ -404,7 +410,7 @@ class Journal(Drawn, can_focus=True):
 
     def choose(self, wanted: Filter) -> None:
         """Change the filter; the line under the cursor stays where it is, or the nearest one that is shown."""
-        self.run_worker(self._refilter(wanted), group="filter", exclusive=True, exit_on_error=False)
+        self.run_worker(self._refilter(wanted), group="filter", exclusive=True)
 
     async def _refilter(self, wanted: Filter) -> None:
         index = self.current
@@ -412,7 +418,7 @@ class Journal(Drawn, can_focus=True):
             await asyncio.sleep(0)
         if self.store.filter != wanted:
             return
-        count = len(self.store.shown)
+        count = self._known = len(self.store.shown)
         self._set_height(count)
         self._new = 0
         if self.following or index is None:
@@ -437,39 +443,35 @@ class Journal(Drawn, can_focus=True):
         self.refresh()
         self._moved()
         if self.search is not None:
-            self.run_worker(self._search(self.search), group="search", exclusive=True, exit_on_error=False)
+            self.run_worker(self._search(self.search), group="search", exclusive=True)
 
     async def _search(self, search: Search) -> None:
-        more = True
-        while more and search is self.search:
-            more = search.step()
+        self._searching = True
+        while search is self.search and not search.done:
+            search.step()
             if self._jumping:
                 self._jump(search)
             self._retitle()
             await asyncio.sleep(0)
-        self._moved()
+        if search is self.search:
+            self._searching = self._jumping = False  # what is found from now on does not pull the reader away
 
     def _jump(self, search: Search) -> None:
         """To the first line found: the newest while following, else the next one from the cursor on."""
         index = self.current
-        if index is None or not search.count:
-            return
-        if self.following:
-            found = search.found[-1]
-        elif search.done or search.passed(self._cursor):
-            after = search.after(index - 1)
-            assert after is not None
-            found = after
-        else:
-            return
-        self._jumping = False
-        self.move_to_line(found)
+        found: int | None = None
+        if index is not None and self.following:
+            found = search.newest
+        elif index is not None and (search.done or search.passed(self._cursor)):
+            found = search.after(index - 1)
+        if found is not None:
+            self._jumping = False
+            self.move_to_line(found)
 
     def _find_more(self) -> None:
-        """Lines that came since the search began."""
-        if self.search is not None:
-            while self.search.behind:
-                self.search.step()
+        """Search what came since the search ended."""
+        if self.search is not None and self.search.behind and not self._searching:
+            self.run_worker(self._search(self.search), group="search", exclusive=True)
 
     @property
     def found(self) -> int:

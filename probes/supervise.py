@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -33,6 +34,8 @@ STEADY = 30.0
 UNIT_WAIT = 8.0
 """Seconds that the journal waits for the unit's own words on when it began."""
 
+API_KEY = "FIRSTLIGHT_API_KEY"
+
 Make = Callable[[], AsyncIterator[list[Reading]]]
 
 
@@ -42,7 +45,7 @@ class Supervisor:
     ``unit``: name as systemd knows it (``.service`` is added where no suffix is given). ``endpoint``: URL of the
     server; None: read from the server's own arguments, else http://127.0.0.1:8000. ``since``: UTC seconds, or anything
     ``journalctl --since`` takes; None: from the current invocation's first line. ``api_key``: sent to the server,
-    never recorded. ``gpu``: ``auto`` (NVML in process for ``local``; else the NVML agent, then ``nvidia-smi``),
+    never recorded; None: what the operator's environment has as FIRSTLIGHT_API_KEY. ``gpu``: ``auto`` (NVML in process for ``local``; else the NVML agent, then ``nvidia-smi``),
     ``nvidia-smi``, or ``none``. Raises ``endpoint.BadEndpoint`` for what is no URL.
 
     At most six channels of the host: journal, unit, GPU, storage, HTTP, and one for what is asked seldom.
@@ -58,14 +61,14 @@ class Supervisor:
         user: bool = False,
         since: float | str | None = None,
         clock: Clock = SYSTEM,
-        api_key: str = "",
+        api_key: str | None = None,
         gpu: Way = "auto",
     ) -> None:
         self._host = OneAtATime(host)
         self._name = full_name(unit)
         self._user = user
         self._since = since
-        self._api_key = api_key
+        self._api_key = os.environ.get(API_KEY, "") if api_key is None else api_key
         self._given = endpoint_from(endpoint) if endpoint else None
         self._way = gpu
         self._unit = UnitProbe(self._host, unit, user=user, clock=clock)
@@ -114,10 +117,11 @@ class Supervisor:
     async def close(self) -> None:
         """End every probe and wait for it; nothing of ours is left on the host. May be called twice."""
         self._outbox.close()
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = {task for task in self._tasks if task is not asyncio.current_task()}
+        while tasks:  # again for one that was just busy turning its cancellation into something else
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=1.0)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

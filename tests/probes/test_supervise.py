@@ -24,6 +24,7 @@ from probes.readings import (
     Reading,
     UnitFile,
     UnitReading,
+    encode,
 )
 from probes.supervise import Supervisor
 from tests.probes.hosts import PlainHost, Programs, Reader
@@ -209,6 +210,18 @@ async def test_the_operators_endpoint_wins_and_a_changed_unit_moves_the_other(ma
     await reader.stop()
     with pytest.raises(BadEndpoint):
         Supervisor(machine.host, "vllm", endpoint="ftp://x")
+
+
+async def test_the_key_comes_from_the_operators_environment_and_goes_nowhere_else(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTLIGHT_API_KEY", "sk-secret")
+    reader = Reader(Supervisor(machine.host, "vllm", gpu="none").batches())
+    await reader.until(lambda reader: reader.of(HealthReading))
+    await reader.stop()
+    assert "Bearer sk-secret" in machine.server.requests[0]
+    assert not any("sk-secret" in word for argv in machine.host.started for word in argv)
+    assert not any(b"sk-secret" in encode(reading) for reading in reader.readings)
 
 
 async def test_a_host_that_refuses_us_ends_the_watch_with_its_words(machine: Machine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from watch.entry import Entry, merged
 from watch.gathered import HOST, Gathered
 from watch.texts import fill, short
@@ -19,6 +21,8 @@ def views(kept: Gathered, load: int, *, stall: Entry | None, earlier: bool) -> t
     relevant = list(kept.relevant(load))
     if stall is not None:
         relevant.append(stall)
+    if cause is not None and cause not in relevant:
+        relevant.append(cause)  # what the load before left behind
     own = {(entry.row.id, entry.key[2]) for entry in relevant}
     told: dict[tuple[str, str], int] = {}
     for entry in relevant:
@@ -30,6 +34,8 @@ def views(kept: Gathered, load: int, *, stall: Entry | None, earlier: bool) -> t
             for other in entries
             if (other.row.id, other.key[2]) == (entry.row.id, entry.key[2])
         ]
+        if entry is cause:
+            view = replace(view, load=load)
         if same and entry.load == load:
             view = merged([*(_view(kept, other, None, other.load) for other in same), view])
         name = (entry.row.id, entry.key[2])
@@ -188,12 +194,14 @@ def _follows(kept: Gathered, entry: Entry, cause: Entry | None) -> str:
 
 def _severity(kept: Gathered, entry: Entry, cause: Entry | None, load: int) -> Severity:
     row = entry.row
-    if row.benign or entry.cleared or (entry.load != HOST and entry.load != load):
-        return "info" if row.benign or entry.cleared else row.severity
-    if cause is entry:
+    if row.benign or entry.cleared:
+        return "info"
+    if cause is entry:  # as severe as the worst that it led to
         worst = [row.severity]
         worst += [e.row.severity for e in kept.by_load.get(load, ()) if row.id in e.row.because and e.sure]
         return max(worst, key=rank)
+    if entry.load not in (HOST, load):
+        return row.severity
     if entry.settled and (
         row.severity == "fatal" or row.consequence or row.until == "ready" or (not entry.sure and row.id == "exception")
     ):

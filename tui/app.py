@@ -124,9 +124,11 @@ class Firstlight(App[int], inherit_bindings=False):
         self._urgent.clear()
         view = self.source.view(self.source.now())
         self.watching.journal.catch_up()
-        self.watching.show(Scene(view, self.source.status(), self.zone, self._fault))
-        for alert in changes(self._before, view):
-            speak(alert, self.alerts, self._write, self.bell)
+        status = self.source.status()
+        self.watching.show(Scene(view, status, self.zone, self._fault))
+        if status.mode != "replay":  # what is told again is no reason to wake anybody
+            for alert in changes(self._before, view):
+                speak(alert, self.alerts, self._write, self.bell)
         self._before = view
 
     def _write(self, sequence: str) -> None:

@@ -29,6 +29,15 @@ def test_what_became_so_is_said_once(picture: object, kind: str) -> None:
     assert kinds(picture(), picture()) == []
 
 
+def test_what_an_old_journal_tells_is_no_news() -> None:
+    empty = views.waiting()
+    for picture in (views.failed(), views.ready()):
+        late = msgspec.structs.replace(picture, now=picture.now + 3600)
+        assert kinds(empty, picture) == [picture.state]
+        assert kinds(empty, late) == []
+    assert kinds(empty, views.stalled()) == []
+
+
 def test_a_second_load_that_fails_as_the_first_did_is_news() -> None:
     first = views.failed()
     assert first.load is not None

@@ -68,7 +68,7 @@ def test_a_load_says_where_it_is_and_when_it_will_be_ready() -> None:
 
 
 def test_ready_says_how_long_it_took() -> None:
-    assert "✔ READY   loaded in 57:01, ready for 1:35" in drawn(views.ready())[0]
+    assert "✔ READY   loaded in 57:01, ready for 0:35" in drawn(views.ready())[0]
 
 
 def test_failed_says_where_and_why() -> None:

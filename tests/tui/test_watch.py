@@ -247,6 +247,23 @@ async def test_loud_things_are_loud(
         assert says in written[0]
 
 
+async def test_a_replay_is_not_loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with showing(views.loading(), status=views.REPLAY, alerts=Alerts()) as shown:
+        rung: list[bool] = []
+        monkeypatch.setattr(shown.app, "bell", lambda: rung.append(True))
+        await shown.look(views.failed())
+        assert rung == []
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 10), (3, 2), (500, 150)])
+async def test_any_terminal_at_all(size: tuple[int, int]) -> None:
+    async with showing(views.failed(), size=size) as shown:
+        await shown.press("1", "2", "3", "4", "enter", "escape", "5", "enter", "escape", "question_mark", "escape", "p")
+        await shown.pilot.resize_terminal(120, 35)
+        await shown.press("escape")
+        assert "FAILED" in shown.text()
+
+
 async def test_what_a_value_is_worth_is_seen_by_its_age() -> None:
     fresh = views.loading()
     old = msgspec.structs.replace(fresh, now=fresh.now + 14)
@@ -358,14 +375,14 @@ async def test_a_watch_that_breaks_off_says_so_and_stays() -> None:
 
 
 async def test_an_operators_keys_replace_those_of_the_table() -> None:
-    async with showing(keys={"journal.follow": "F", "watch.zoom": "ctrl+z"}) as shown:
+    async with showing(keys={"journal.follow": "F", "watch.zoom": "ctrl+o"}) as shown:
         await shown.press("k")
         assert "F Follow" in shown.footer()
         await shown.press("G")
         assert not shown.journal.following
         await shown.press("F")
         assert shown.journal.following
-        await shown.press("ctrl+z")
+        await shown.press("ctrl+o")
         assert panes(shown) == ["journal"]
         await shown.press("question_mark")
         assert "F" in next(row for row in shown.app.screen.whole.rows if "journal.follow" in row.text).text  # type: ignore[attr-defined]

@@ -402,7 +402,7 @@ def ready() -> View:
     done = phases("ready")
     at = done[-1].ended
     assert at is not None
-    now = at + 95
+    now = at + 35
     view = _load(
         loading(),
         state="ready",

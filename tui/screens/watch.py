@@ -22,7 +22,7 @@ from tui.text import pad, right, safe
 from tui.units import Zone
 from tui.widgets.findings import Findings
 from tui.widgets.footer import Footer
-from tui.widgets.gpu import Gpu
+from tui.widgets.gpu import TABLE, Gpu
 from tui.widgets.header import Header
 from tui.widgets.journal import Journal
 from tui.widgets.load import Load
@@ -39,6 +39,9 @@ _EDGES: Final = 2
 """Rows of a pane's border."""
 
 _LEAST_JOURNAL: Final = 8
+
+_LEFT: Final = 46
+"""Columns of the load in the middle shape; the style sheet says so too."""
 
 
 def shape(width: int, height: int) -> Shape:
@@ -155,13 +158,16 @@ class WatchScreen(Screen[None]):
         wide = self.shape == "wide"
         machine = 7 if wide else 5
         findings = 7 if wide else 5
-        gpu = (self.gpu.wanted_height(scene) if scene is not None else 3) + _EDGES
+        width = TABLE if wide else self.size.width - _LEFT - _EDGES
+        gpu = (self.gpu.wanted_height(scene, width) if scene is not None else 3) + _EDGES
         if wide and scene is not None and scene.view.gpu is not None and scene.view.gpu.devices:
             gpu = max(gpu, 11)  # the large plot has its room beside the bars
         gpu = max(4, min(gpu, height - _LEAST_JOURNAL - machine - findings))
         upper = gpu + machine + findings
         least = min(22 if wide else 20, height - _LEAST_JOURNAL)
-        findings += max(0, least - upper)
+        spare = max(0, least - upper)
+        machine += min(2, spare)
+        findings += max(0, spare - 2)
         return f"{gpu} {machine} {findings} 1fr"
 
     def _show_tabs(self) -> None:

@@ -18,11 +18,12 @@ from watch.view import GpuView, View
 _FIGURES: Final = 39
 """Cells of the figures beside a bar: used of total, temperature, power, utilisation."""
 
-_TABLE: Final = 84
+TABLE: Final = 84
 """Cells of the table where a chart stands beside it."""
 
-_CHART_PERIOD: Final = 5.0
-"""Seconds, of the operator's own time, between two drawings of the chart: plotext takes about 12 ms for one."""
+_CHART_PERIOD: Final = 1.0
+"""Seconds, of the operator's own time, at least, between two drawings of the chart: plotext takes about 12 ms for one.
+In a load of an hour half a column is as much as half a minute."""
 
 
 class Gpu(Pane):
@@ -44,11 +45,7 @@ class Gpu(Pane):
 
     def badge(self, scene: Scene) -> str:
         gpu = scene.view.gpu
-        full = [
-            device.used_mib / device.total_mib
-            for device in (gpu.devices if gpu is not None else ())
-            if device.used_mib is not None and device.total_mib
-        ]
+        full = _shares(gpu) if gpu is not None else []
         return percent(sum(full) / len(full)) if full else ""
 
     def part(self, scene: Scene) -> object:
@@ -57,10 +54,10 @@ class Gpu(Pane):
         started = [phase.started for phase in view.load.phases] if view.load is not None else None
         return view.gpu, bool(age), view.unit, scene.troubles("gpu"), started
 
-    def wanted_height(self, scene: Scene) -> int:
-        """Rows it would fill without its chart."""
+    def wanted_height(self, scene: Scene, width: int) -> int:
+        """Rows it would fill in ``width`` cells, without its chart."""
         gpu = scene.view.gpu
-        return max(3, len(gpu.devices) + len(_below(scene, gpu, 80))) if gpu is not None else 3
+        return max(3, len(gpu.devices) + len(_below(scene, gpu, width))) if gpu is not None else 3
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         gpu = scene.view.gpu
@@ -70,9 +67,9 @@ class Gpu(Pane):
         if not gpu.devices:
             return [Row(), *paragraph("No GPU was found on this host.", size.width - 2, "muted", indent=1)]
         stale = bool(scene.age(gpu.at, GPU_INTERVAL))
-        under = size.height - self.wanted_height(scene) - 1
-        wide = size.width >= _TABLE + 40 and size.height >= 7 and under < 12
-        width = _TABLE if wide else size.width
+        under = size.height - self.wanted_height(scene, size.width) - 1
+        wide = size.width >= TABLE + 40 and size.height >= 7 and under < 12
+        width = TABLE if wide else size.width
         start, end = _span(scene.view, gpu)
         rows = [
             _device(device, gpu, number, width, start, end, stale=stale) for number, device in enumerate(gpu.devices)
@@ -86,16 +83,24 @@ class Gpu(Pane):
         return rows
 
     def _large(self, scene: Scene, width: int, height: int) -> list[Row]:
-        """The chart, drawn again only when something in it moved and the last one is a while old."""
+        """The chart, drawn again when time has gone on by half a column, or a level moved by a dot."""
         gpu = scene.view.gpu
         assert gpu is not None
-        ends = tuple(series[-1] if series else None for series in gpu.history)
-        beat = int(scene.view.now / (_CHART_PERIOD * max(1.0, scene.status.speed)))
-        key = (width, height, beat, len(gpu.history), ends if not self._chart else None)
+        start, end = _span(scene.view, gpu)
+        step = max((end - start) / (2 * width), _CHART_PERIOD * max(1.0, scene.status.speed))
+        dots = [round(4 * height * share) for share in _shares(gpu)]
+        key = (width, height, start, int(end / step), dots, gpu.expected_mib)
         if key != self._chart_key:
             self._chart_key = key
             self._chart = _draw_chart(scene.view, gpu, scene.zone, width, height)
         return self._chart
+
+
+def _shares(gpu: GpuView) -> list[float]:
+    """How full each GPU is, 0 to 1, of those that say."""
+    return [
+        device.used_mib / device.total_mib for device in gpu.devices if device.used_mib is not None and device.total_mib
+    ]
 
 
 def _models(gpu: GpuView) -> str:

@@ -206,7 +206,11 @@ def _jumps(config: SSHClientConfig, target: Target, parsed: asyncssh.SSHClientCo
     """ProxyJump, unless it names the target itself: `Host *` with a ProxyJump covers the jump host too."""
     written = cast(str, config.get("ProxyJump") or "")
     jumps = [parse_target(jump.strip()) for jump in written.split(",")] if written else []
-    if jumps and jumps[-1].host in (target.host, parsed.host) and (jumps[-1].port or DEFAULT_PORT) == parsed.port:
+    last = jumps[-1] if jumps else None
+    if last and (
+        (last.host == target.host and last.port in (0, parsed.port))
+        or (last.host, last.port or DEFAULT_PORT) == (parsed.host, parsed.port)
+    ):
         return []
     return jumps
 

@@ -177,7 +177,8 @@ class Link:
     async def wait_lost(self, limit: float) -> bool:
         """Wait for the loss, at most ``limit`` seconds; True: it is lost."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), limit)
+            async with asyncio.timeout(limit):
+                await self._gone.wait()
         return self._gone.is_set()
 
     async def close(self) -> None:
@@ -251,7 +252,8 @@ class Link:
     @asynccontextmanager
     async def _slot(self, patience: float | None = None) -> AsyncIterator[None]:
         try:
-            await asyncio.wait_for(self._slots.acquire(), patience)
+            async with asyncio.timeout(patience):  # not wait_for, which loses a cancellation in Python 3.11
+                await self._slots.acquire()
         except TimeoutError:
             raise TooManyChannels(
                 f"All {CHANNELS} channels of the connection to {self.where} are in use.", "It is tried again later."
@@ -374,4 +376,4 @@ def _proxy(command: str, errors: str) -> list[str]:
     asyncssh takes the command's stderr for words of the server, and its end for that of the connection: so the errors
     go to a file, and another descriptor keeps the pipe open.
     """
-    return ["/bin/sh", "-c", f'exec 9>&2 2>"$0"; exec {command}', errors]
+    return ["/bin/sh", "-c", 'exec 9>&2 2>"$1";eval "exec $2"', "sh", errors, command]

@@ -11,7 +11,8 @@ from tui.screens.whole import WholeScreen, fields
 from tui.signs import LEVELS, SEVERITIES
 from tui.text import safe, uncoloured, wrap
 from tui.units import Zone
-from tui.widgets.journal import Journal, take_apart
+from tui.widgets.journal import Journal
+from tui.widgets.linerow import take_apart
 from tui.widgets.rows import Row, paragraph
 from watch.view import FindingView
 

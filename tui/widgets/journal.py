@@ -21,22 +21,14 @@ from textual.strip import Strip
 from tui.keyed import keys_of
 from tui.keys import bindings, first_key
 from tui.lines import Filter, LineStore, Search
-from tui.signs import LEVELS
-from tui.text import clip, crop, pad, safe, uncoloured
+from tui.text import clip, safe, uncoloured
 from tui.units import Zone
+from tui.widgets.linerow import line_row, take_apart
 from tui.widgets.rows import Drawn, Row
-from watch.heads import Head, parse_head
 from watch.lines import ERROR, WARNING
 
 _STRIPS: Final = 1024
 """Drawn lines kept: several screens full, also of a very tall terminal."""
-
-_LONG: Final = 1 << 16
-_HEAD: Final = 4096
-"""Of a line longer than 64 KiB only the beginning is taken apart: a head stands nowhere else."""
-
-_WIDE: Final = 100
-"""From this width on, times have milliseconds and levels whole words."""
 
 _SEVERITIES: Final = {0: "", WARNING: "warnings and worse", ERROR: "errors and worse"}
 
@@ -143,55 +135,18 @@ class Journal(Drawn, can_focus=True):
         super().notify_style_update()
 
     def _row(self, index: int, width: int, base: str) -> Row:
-        line = self.store.line(index)
-        loudness = self.store.loudness(index)
-        level = LEVELS[loudness]
-        wide = width >= _WIDE
-        row = Row(base=base)
-        clock = self._zone.clock(line.at, millis=wide) if line.timed else ""
-        names = self._names if wide else min(self._names, 11)
-        row(" " + pad(clock, 12 if wide else 8) + " ", "muted")
-        row(pad(safe(self.store.process(index)), names) + " ", "accent" if line.source != "unit" else "muted")
-        row(pad(level.word, 5) + " " if wide else level.sign + " ", level.style)
-        style = level.style if loudness >= WARNING else "text"
-        used = 1 + (12 if wide else 8) + 1 + names + 1 + (6 if wide else 2)
-        return self._message(row, take_apart(line.text).message, width - used, style)
-
-    def _message(self, row: Row, message: str, room: int, style: str) -> Row:
-        """The part of a message that is in the window; ``‹`` and ``›`` where there is more of it."""
-        room = max(1, room)
-        start = min(self._from, len(message))
-        if start:
-            row("‹", "accent")
-            room -= 1
-        end = min(len(message), start + room)
-        at = start
-        for first, last in self.search.spans(message[start : end + 200]) if self.search is not None else ():
-            first, last = first + start, min(last + start, end)
-            if first >= end:
-                break
-            row(message[at:first], style)
-            row(message[first:last], "find")
-            at = last
-        row(message[at:end], style)
-        more = end < len(message)
-        fits = cell_len("".join(safe(text) for text, _ in row)) <= self._width
-        if more or not fits:
-            return self._marked(row)
-        return row
-
-    def _marked(self, row: Row) -> Row:
-        """Cut to the width, with the mark of more in the last cell."""
-        width = self._width - 1
-        cut = Row(base=row.base)
-        for text, style in row:
-            text = safe(text)
-            room = width - cell_len(cut.text)
-            if cell_len(text) > room:
-                cut(crop(text, room), style)
-                break
-            cut(text, style)
-        return cut("›", "accent")
+        store = self.store
+        return line_row(
+            store.line(index),
+            store.loudness(index),
+            store.process(index),
+            width=width,
+            names=self._names,
+            start=self._from,
+            zone=self._zone,
+            search=self.search,
+            base=base,
+        )
 
     def _refresh_rows(self, first: int, last: int) -> None:
         top = self.scroll_offset.y
@@ -485,15 +440,3 @@ class Journal(Drawn, can_focus=True):
         found = self.search.after(index) if way > 0 else self.search.before(index)
         if found is not None:
             self.move_to_line(found)
-
-
-def take_apart(text: str) -> Head:
-    """Head and message of a line as the pane shows them: colours left out, every other escape sequence visible."""
-    if len(text) <= _LONG:
-        return parse_head(_visible(text))
-    head = parse_head(_visible(text[:_HEAD]))
-    return Head(head.process, head.pid, head.level, head.place, head.message + text[_HEAD:])
-
-
-def _visible(text: str) -> str:
-    return uncoloured(text).replace("\x1b", "␛") if "\x1b" in text else text

@@ -41,7 +41,7 @@ OTHER_HOST_KEYS = "+ssh-ed25519,ecdsa-sha2-nistp*,rsa-sha2-*"
 
 _TARGET = re.compile(
     r"(?:ssh://)?(?:(?P<user>[^@/\s]+)@)?"
-    r"(?:\[(?P<v6>[0-9a-fA-F:.%\w]+)\]|(?P<bare>[0-9a-fA-F.]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*(?:%\w+)?)|(?P<name>[^\s:@/\[\]]+))"
+    r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<bare>[0-9a-fA-F.]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*(?:%\w+)?)|(?P<name>[^\s:@/\[\]]+))"
     r"(?::(?P<port>\d{1,5}))?/?"
 )
 

@@ -87,6 +87,12 @@ def test_a_lost_link_says_since_when_and_what_was_known() -> None:
     assert "tries again in 4 s" in top + bottom
 
 
+def test_a_link_that_never_was_is_not_lost() -> None:
+    view = msgspec.structs.replace(views.link_lost(), state="unknown", load=None, loads=())
+    assert "✖ NO LINK 1:23" in drawn(view)[0]
+    assert "last known" not in drawn(view)[0]
+
+
 def test_a_load_first_seen_late_says_at_least() -> None:
     view = views.loading()
     assert view.load is not None

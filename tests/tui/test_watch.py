@@ -76,7 +76,7 @@ async def test_zoom_gives_a_pane_the_screen_and_back() -> None:
         await shown.press("2", "z")
         assert panes(shown) == ["gpu"]
         assert "2 GPU" in shown.text()
-        assert "GiB of each GPU" in shown.text()  # there is room for the large plot now
+        assert "GiB a GPU" in shown.text()  # there is room for the large plot now
         await shown.press("z")
         assert len(panes(shown)) == 5
         await shown.press("z", "escape")
@@ -309,6 +309,13 @@ async def test_a_source_without_a_pane_says_in_the_load_what_is_wrong_with_it() 
         text = " ".join(shown.text().split())
         assert "⚠ No right to read the journal" in text
         assert "systemd-journal." in text
+
+
+async def test_why_the_link_is_lost_is_never_cut_for_good() -> None:
+    async with showing(views.link_lost()) as shown:
+        load = " ".join("".join(text for text, _ in row).strip() for row in shown.app.watching.load.rows)
+        assert "No answer to keepalives for 15 s. The load on the host goes on;" in load
+        assert "will be read from where it stopped." in load
 
 
 async def test_nothing_is_painted_while_nothing_changes() -> None:

@@ -185,9 +185,9 @@ def _draw_chart(view: View, gpu: GpuView, zone: Zone, width: int, height: int) -
     rows = chart(
         history, width, height - 1, start=start, end=end, top=top, marks=marks, expected=expected, labels=labels
     )
-    words = f" GiB of each GPU · {zone.name(end)}"
-    if expected:
-        words += f" · level: {expected:.0f} GiB expected"
+    words = f" GiB a GPU, times {zone.name(end)}"
     if marks:
-        words += " · upright: phases"
+        words += "   │ phases"
+    if expected:
+        words += f"   ─ {expected:.0f} expected"
     return [Row()(words, "muted"), *rows]

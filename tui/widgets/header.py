@@ -111,6 +111,8 @@ def _badge(scene: Scene, loud: str) -> Row:
     if scene.link_lost and view.link is not None:
         link = LINKS[view.link.state]
         since = elapsed(view.now - view.link.since)
+        if view.load is None and view.state == "unknown":
+            return Row()(f"{link.sign} NO LINK {since}", "strong")  # there was none yet to be lost
         return Row()(f"{link.sign} {link.word} {since}", "strong")(f"   last known: {sign.word}", "lost")
     if loud:
         return Row()(f"{sign.sign} {sign.word}", "strong")

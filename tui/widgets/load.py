@@ -17,6 +17,8 @@ from watch.view import LoadView, PhaseView, Progress
 
 _NAME: Final = 14
 _TIME: Final = 8
+_ROOMY: Final = 56
+"""From this width on there is room for "usually"; below it is "~"."""
 _OURS: Final = ("journal", "unit", "health", "metrics")
 
 
@@ -44,7 +46,7 @@ class Load(Pane):
         view = scene.view
         forecast = view.forecast.basis if view.forecast is not None else ""
         unit = view.unit_reading.active if view.unit_reading is not None else ""
-        troubles = scene.troubles(*_OURS)
+        troubles = (scene.troubles(*_OURS), view.link if scene.link_lost else None)
         return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, unit, troubles
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
@@ -54,22 +56,29 @@ class Load(Pane):
         if load is None:
             rows = [Row(), *paragraph(_nothing_yet(scene), width - 2, "muted", indent=1)]
             return [*rows, Row(), *_troubles(scene, width)]
-        rows = []
-        if view.model:
-            rows.append(Row()(" model  ", "muted")(safe(view.model)))
-        pending: list[str] = []
-        roomy = size.height >= len(load.phases) + 6
-        for phase in load.phases:
-            if phase.status == "pending" and not roomy:
-                pending.append(phase.name)
-                continue
-            rows.append(_phase(phase, load, scene, width))
-            rows.extend(_detail(phase, view.now, width))
-        if pending:
-            rows.extend(paragraph("  ".join(f"· {name}" for name in pending), width - 1, "faint", indent=1))
         foot = _foot(scene, load, width)
-        gap = 1 if len(rows) + len(foot) < size.height else 0
-        return [*rows, *([Row()] * gap if foot else []), *foot]
+        rows = _phases(scene, load, width, together=False)
+        if len(rows) + len(foot) > size.height:
+            rows = _phases(scene, load, width, together=True)
+        gap = 1 if foot and len(rows) + len(foot) < size.height else 0
+        return [*rows, *([Row()] * gap), *foot]
+
+
+def _phases(scene: Scene, load: LoadView, width: int, *, together: bool) -> list[Row]:
+    """All phases below each other. ``together``: those to come in as few rows as they need."""
+    rows: list[Row] = []
+    if scene.view.model:
+        rows.append(Row()(" model  ", "muted")(safe(scene.view.model)))
+    pending: list[str] = []
+    for phase in load.phases:
+        if together and phase.status == "pending":
+            pending.append(phase.name)
+            continue
+        rows.append(_phase(phase, load, scene, width))
+        rows.extend(_detail(phase, scene.view.now, width))
+    if pending:
+        rows.extend(paragraph("  ".join(f"· {name}" for name in pending), width - 1, "faint", indent=1))
+    return rows
 
 
 def _nothing_yet(scene: Scene) -> str:
@@ -93,9 +102,7 @@ def _phase(phase: PhaseView, load: LoadView, scene: Scene, width: int) -> Row:
     row(right(took, _TIME), "strong" if phase.status == "running" else "text")
     if phase.usual is not None and width >= _NAME + _TIME + 20 and phase.status != "failed":
         room = width - 4 - _NAME - _TIME
-        usual = f"usually {between(*phase.usual)}"
-        if len(usual) >= room:
-            usual = usual.removeprefix("usually ")
+        usual = f"usually {between(*phase.usual)}" if width >= _ROOMY else f"~{between(*phase.usual)}"
         row(right(usual, room), "faint" if phase.status != "running" else "muted")
     return row
 
@@ -137,6 +144,10 @@ def _quiet(progress: Progress, now: float) -> str:
 def _troubles(scene: Scene, width: int) -> list[Row]:
     """Sources that have no pane of their own to say it in."""
     rows: list[Row] = []
+    link = scene.view.link
+    if scene.link_lost and link is not None:
+        why = " ".join(part for part in (link.reason, link.remedy) if part)
+        rows.extend(paragraph(f"✖ {why}", width - 2, "warn", indent=1, hang=2))
     for why in scene.troubles(*_OURS):
         rows.extend(paragraph(f"⚠ {why}", width - 2, "warn", indent=1, hang=2))
     return rows

@@ -117,8 +117,9 @@ class _Process(RunningCommand, asyncio.SubprocessProtocol):
         """End what still runs: its input ends, which its shell watches; what does not obey is killed."""
         if not self._transport:
             return
-        if stdin := self._transport.get_pipe_transport(0):
-            cast(asyncio.WriteTransport, stdin).abort()
+        stdin = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
+        if not stdin.is_closing():
+            stdin.abort()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GRACE + 1):
@@ -136,8 +137,11 @@ class _Process(RunningCommand, asyncio.SubprocessProtocol):
         self._stdout().resume_reading()
 
     def _send(self, data: bytes) -> None:
-        if self._transport and (stdin := self._transport.get_pipe_transport(0)):
-            cast(asyncio.WriteTransport, stdin).write(data)
+        if self._transport:
+            stdin = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
+            if stdin.is_closing():
+                raise BrokenPipeError
+            stdin.write(data)
 
     def _stdout(self) -> asyncio.ReadTransport:
         assert self._transport is not None

@@ -1,10 +1,10 @@
 """Argument lists to one command line, and back: the only place where anything is quoted for a shell.
 
 A server hands the command line to the user's login shell, which may be bash, zsh, fish or csh and may print anything
-before it looks at the command. So the line is ``exec /bin/sh -c '…' sh TOKEN '…'`` with nothing between the quotes that
-any of these shells reads in a way of its own: other bytes than plain ASCII, quotes, backslashes and ``!`` stand as
-octal escapes, which our own ``sh`` turns back (``printf %b``, POSIX). The token, printed first, marks where start-up
-noise ends.
+before it looks at the command. So the line is ``exec /bin/sh -c '…' firstlight TOKEN '…'`` with nothing between the
+quotes that any of these shells reads in a way of its own: other bytes than plain ASCII, quotes, backslashes and ``!``
+stand as octal escapes, which our own ``sh`` turns back (``printf %b``, POSIX). The token, printed first, marks where
+start-up noise ends.
 
 That ``sh`` stays beside the command and watches its standard input, which stays open as long as we and the link do.
 At its end it ends the command and all that the command started: a channel that is closed kills nothing by itself, and
@@ -23,6 +23,9 @@ LONGEST = 120_000
 
 GRACE = 2
 """seconds from SIGTERM to SIGKILL."""
+
+NAME = "firstlight"
+"""What ``ps`` on the host calls the shell beside a command."""
 
 _BOOT = r'LC_ALL=C;export LC_ALL;printf "\036%s\n" "$1";printf "\036%s\n" "$1">&2;eval "$(printf %b "$2")"'
 
@@ -53,7 +56,7 @@ _FED = (
 
 _HOSTILE = re.compile(rb"[^ -~]|['!\\]")
 _ESCAPE = re.compile(rb"\\0([0-7]{3})")
-_LINE = re.compile(rf"exec /bin/sh -c '{re.escape(_BOOT)}' sh (?P<token>\w+) '(?P<script>[^'!]*)'")
+_LINE = re.compile(rf"exec /bin/sh -c '{re.escape(_BOOT)}' {NAME} (?P<token>\w+) '(?P<script>[^'!]*)'")
 _HEAD = re.compile(r"head -c (\d+)")
 
 
@@ -82,7 +85,7 @@ def shell(argv: Sequence[str], token: str, *, stdin: int | bool = False) -> tupl
         raise ValueError("a token is letters and digits")
     before, after = _parts(stdin)
     script = before + shlex.join(argv) + after
-    return ("/bin/sh", "-c", _BOOT, "sh", token, _encode(script))
+    return ("/bin/sh", "-c", _BOOT, NAME, token, _encode(script))
 
 
 def command_line(argv: Sequence[str], token: str, *, stdin: int | bool = False) -> str:

@@ -36,8 +36,9 @@ KEEPALIVE_SECONDS = 4
 KEEPALIVE_MISSES = 2
 """A silent link is given up after (misses + 1) × seconds = 12 s."""
 
-OTHER_HOST_KEYS = "+ssh-ed25519,ecdsa-sha2-nistp*,rsa-sha2-*"
-"""Asked for after the kinds that known_hosts holds, so that a changed key can be told from no common kind."""
+HOST_KEYS = "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256"
+"""In OpenSSH's order, so that an unknown host shows the fingerprint that ``ssh`` shows. Where known_hosts holds keys
+of the host, these are asked for after their kinds, so that a changed key can be told from no common kind."""
 
 _TARGET = re.compile(
     r"(?:ssh://)?(?:(?P<user>[^@/\s]+)@)?"
@@ -181,7 +182,8 @@ def _hop(target: Target, access: Access) -> tuple[Hop, list[Target]]:
         "connect_timeout": config.get("ConnectTimeout") or CONNECT_SECONDS,
     }
     if not config.get("HostKeyAlgorithms"):
-        options["server_host_key_algs"] = OTHER_HOST_KEYS
+        held = any(known.lookup(key_name, "", parsed.port)[:2])
+        options["server_host_key_algs"] = f"+{HOST_KEYS}" if held else HOST_KEYS
     hop = Hop(
         target=target,
         host=parsed.host,

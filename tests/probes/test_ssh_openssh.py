@@ -237,6 +237,15 @@ async def test_a_changed_key_a_wrong_key_and_too_many_keys(sshd: OpenSsh) -> Non
             assert ("too many keys" in reading.reason) == (len(tried) > 1)
 
 
+async def test_an_unknown_host_shows_the_fingerprint_that_ssh_shows(sshd: OpenSsh) -> None:
+    rsa = sshd.folder / "rsa_key"
+    rsa.write_bytes(new_key("ssh-rsa").export_private_key())
+    rsa.chmod(0o600)
+    await sshd.start(f"HostKey {rsa}")
+    async with linked(SshHost(sshd.host().name, access=Access(config=(), known_hosts=b""))) as links:
+        assert sshd.key.get_fingerprint() in (await links.reach("refused")).reason
+
+
 async def test_a_forced_command_is_said(sshd: OpenSsh) -> None:
     await sshd.start("ForceCommand echo This account only copies files")
     host = sshd.host()

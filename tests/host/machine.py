@@ -183,9 +183,9 @@ class Machine:
         scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="firstlight-host-")))
         config = scratch / "sshd.conf"
         config.write_text(f"Port {self.port}\nListenAddress 127.0.0.1\nMaxStartups 100\n")
-        notify = self._stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-        notify.bind(str(scratch / "notify"))
         console = scratch / "console.log"
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(str(scratch / "notify"))
         groups = self._own_groups()
         command = [
             *("sh", "-c", 'for group in $GROUPS; do echo $$ >"$group/cgroup.procs"; done; exec "$@"', "sh"),
@@ -225,6 +225,8 @@ class Machine:
         except BaseException:
             self.power_off()
             raise
+        finally:
+            notify.close()  # systemd-nspawn goes on talking, and would wait for ever for a reader
 
     def _own_groups(self) -> list[Path]:
         """Control groups for this host alone, one a hierarchy; none where systemd runs here and gives it a scope.

@@ -81,7 +81,7 @@ async def test_a_load_that_fails(target: str, service: Service) -> None:
         await service.start()
         await seen.until(lambda: seen.view.state == "failed", what="failed")
         assert seen.view.severity == "fatal"
-        assert any("model-00009-of-00016.safetensors" in line for one in seen.view.findings for line in one.evidence)
+        await seen.until(lambda: seen.finding("model-00009-of-00016.safetensors"), what="the missing shard")
         await seen.holds(await service.journal())
 
 
@@ -89,10 +89,11 @@ async def test_the_engine_dies_though_systemd_reports_success(target: str, servi
     service.write_server(tape.server("cpu-kill9-worker-after-ready").without_waiting(1), speed=5, status=0)
     async with Watcher(target, service.name) as seen:
         await service.start()
-        await seen.until(lambda: any(unit.main_pid == 0 and unit.main_exited for unit in seen.of(UnitReading)))
+        await seen.until(lambda: seen.said("Deactivated successfully"))
+        await seen.until(lambda: seen.of(UnitReading)[-1].active == "inactive")
         await seen.until(lambda: seen.view.state == "failed", what="failed")
         assert await service.shows("Result") == "success"
-        assert seen.finding("Worker proc VllmWorker-0 died unexpectedly")
+        await seen.until(lambda: seen.finding("Worker proc VllmWorker-0 died unexpectedly"), what="the cause")
 
 
 async def test_a_crash_loop(target: str, service: Service) -> None:
@@ -104,8 +105,10 @@ async def test_a_crash_loop(target: str, service: Service) -> None:
     )
     async with Watcher(target, service.name) as seen:
         await service.start()
-        await seen.until(lambda: any(unit.result == "start-limit-hit" for unit in seen.of(UnitReading)))
-        await seen.until(lambda: seen.view.state == "failed")
+        await seen.until(lambda: seen.said("Start request repeated too quickly"))
+        await seen.until(lambda: seen.of(UnitReading)[-1].active == "failed")
+        assert seen.view.state == "failed"
+        assert seen.finding("start limit")
         assert len({line.invocation for line in seen.lines if line.source == "unit"}) >= 3
         assert len(seen.view.loads) >= 3
         await seen.holds(await service.journal())
@@ -142,5 +145,5 @@ async def test_a_pre_check_that_fails(target: str, service: Service) -> None:
     async with Watcher(target, service.name) as seen:
         await service.start()
         await seen.until(lambda: seen.view.state == "failed")
-        assert seen.view.phase == "pre-start"
+        await seen.until(lambda: seen.view.phase == "pre-start", what="the phase in which it failed")
         assert seen.said("not enough memory")

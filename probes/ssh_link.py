@@ -14,6 +14,7 @@ from tempfile import NamedTemporaryFile
 from typing import TypeVar, cast
 
 import asyncssh
+from asyncssh.channel import SSHChannel
 
 from probes.command import RunningCommand, new_token, shown
 from probes.host import CommandTimeout, HostError, LinkDown, TooManyChannels
@@ -67,7 +68,7 @@ class Client(asyncssh.SSHClient):
         self.authority = key
         return False
 
-    async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:  # type: ignore[override]
+    async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:
         if self._asked:
             return None
         self._asked = True
@@ -304,7 +305,7 @@ def _abandon(task: asyncio.Future[tuple[T, U]]) -> None:
                 end.abort()
 
 
-async def _close(channel: asyncssh.SSHChannel[bytes]) -> None:
+async def _close(channel: SSHChannel[bytes]) -> None:
     """Close at once, dropping what is on its way either way, and wait a little for the server to agree."""
     channel.abort()
     with suppress(TimeoutError):
@@ -341,7 +342,7 @@ async def _login(
         try:
             if hop.socket:
                 options["sock"] = await _unix(hop.socket)
-            return client, await asyncssh.connect(**options)  # type: ignore[arg-type]
+            return client, await asyncssh.connect(**options)
         except Exception as error:  # a server's bytes can make asyncssh raise anything
             attempt = Attempt(
                 hop,

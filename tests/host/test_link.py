@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 
 from probes.readings import LinkReading
@@ -12,6 +13,7 @@ from tests.host.proxy import Proxy
 from tests.host.service import Service, shell
 from tests.host.watcher import Watcher, nothing_left
 
+CHANNEL = re.compile(r"sshd-session\[(\d+)\]: debug[12]: channel (\d+): (new|free|rcvd close)\b")
 COUNTING = "i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep %s; done"
 
 
@@ -83,20 +85,19 @@ async def test_at_most_six_channels(machine: Machine, target: str, service: Serv
             await seen.until(lambda: seen.said("line 20"))
             await seen.until(lambda: any(view.probe for view in seen.view.sources))
         await nothing_left(machine)
-        said = await machine.do("journalctl", "--unit=ssh", f"--since=@{began}", "--output=cat", "--no-pager")
+        said = await machine.do("journalctl", "--identifier=sshd-session", f"--since=@{began}", "--no-pager")
     finally:
         (machine.root / "etc/ssh/sshd_config.d/debug.conf").unlink()
         await machine.do("systemctl", "restart", "ssh.service")
-    channels: set[str] = set()
+    open_now: set[tuple[str, str]] = set()
     most = 0
-    for line in said.text.splitlines():
-        words = line.replace(":", "").split()
-        if words[:2] == ["debug1", "channel"] and words[3] == "new":
-            channels.add(words[2])
-        elif words[:2] == ["debug1", "channel"] and words[3] == "free":
-            channels.discard(words[2])
-        most = max(most, len(channels))
-    assert 1 <= most <= 6
+    for login, channel, what in CHANNEL.findall(said.text):
+        if what == "new":
+            open_now.add((login, channel))
+        else:
+            open_now.discard((login, channel))
+        most = max(most, len(open_now))
+    assert 3 <= most <= 6  # the journal, the unit and the machine at least: else nothing was counted
 
 
 async def test_an_unknown_host_key_is_never_accepted(machine: Machine, keyring: Keyring) -> None:
@@ -104,10 +105,10 @@ async def test_an_unknown_host_key_is_never_accepted(machine: Machine, keyring: 
     async with Watcher("stranger", "any.service") as seen:
         await seen.until(lambda: "refused" in seen.links())
         last = seen.of(LinkReading)[-1]
-        assert "127.0.0.1" in last.reason
+        assert "stranger" in last.reason
         said = await machine.do("ssh-keygen", "-lf", "/etc/ssh/ssh_host_ed25519_key.pub")
         assert said.text.split()[1] in last.reason + last.remedy  # SHA256:…
-        assert "ssh-key" in last.remedy
+        assert f"ssh-keyscan -p {machine.port}" in last.remedy or "ssh-keygen -lf" in last.remedy
     assert keyring.known_hosts.read_text() == ""
 
 
@@ -124,5 +125,5 @@ async def test_a_port_where_nobody_listens(machine: Machine, keyring: Keyring) -
     keyring.add("nobody", free_port(), machine.host_key)
     async with Watcher("nobody", "any.service") as seen:
         await seen.until(lambda: any(link.retry_in is not None for link in seen.of(LinkReading)))
-        assert any("refused" in link.reason for link in seen.of(LinkReading))
+        assert any("nothing listens there" in link.reason for link in seen.of(LinkReading))
     assert not asyncio.all_tasks() - {asyncio.current_task()}

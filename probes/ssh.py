@@ -173,7 +173,9 @@ class SshHost:
     def _socket(self) -> Path:
         """A name for a UNIX socket in a folder that only we may enter; it goes with us."""
         if not self._folder:
-            self._folder = Path(tempfile.mkdtemp(prefix="firstlight-"))
+            usual = tempfile.gettempdir()
+            # the name of a socket has 104 bytes at most (108 on Linux)
+            self._folder = Path(tempfile.mkdtemp(prefix="firstlight-", dir=usual if len(usual) < 70 else "/tmp"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._sockets += 1
         return self._folder / f"http-{self._sockets}"
@@ -198,7 +200,8 @@ class SshHost:
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
     async def _unless_closing(self, work: Coroutine[None, None, Link]) -> Link:
         """``work``, broken off when we are closed meanwhile."""

@@ -4,6 +4,9 @@ asyncssh reads ssh_config files; what it does not do as OpenSSH does is done her
 missing IdentityFile is no error, ``UserKnownHostsFile none`` does not turn checking off (asyncssh would), known_hosts
 names are expanded, the system's known_hosts count, ProxyCommand is run by a shell and its errors stay off the
 operator's terminal, and each jump host is held to the same strictness.
+
+Not done: passwords and keyboard-interactive logins (nothing is asked while the screen is up), GSSAPI, PKCS11Provider,
+security keys without an agent, KnownHostsCommand, SSHFP records, and a ProxyJump that stands under ``Match canonical``.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def test_other_command_lines_are_not_taken_for_ours(text: str) -> None:
 
 
 @login_shells
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(words)
 @example(HOSTILE)
 def test_every_login_shell_hands_over_the_arguments_as_they_are(login: str, argv: list[str]) -> None:

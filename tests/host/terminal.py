@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,9 @@ class Terminal:
         if shutil.which("tmux") is None:
             pytest.skip("a real terminal needs: apt-get install tmux")
         self._socket = f"firstlight-{uuid.uuid4().hex[:8]}"
-        self._argv = argv
+        # tmux itself forgets now and then how a program ended
+        self._status = Path(tempfile.mkdtemp(prefix="firstlight-tmux-"), "status")
+        self._argv = ["sh", "-c", '"$@"; echo $? >"$0"', str(self._status), *argv]
         self._size = ["-x", str(columns), "-y", str(rows)]
         self._env = {**os.environ, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", **(env or {})}
 
@@ -46,6 +49,7 @@ class Terminal:
 
     async def __aexit__(self, *_: object) -> None:
         self._tmux("kill-server")
+        shutil.rmtree(self._status.parent)
 
     def screen(self) -> str:
         """What it shows now, without colours."""
@@ -72,7 +76,7 @@ class Terminal:
     async def ended(self, *, limit: float = 20.0) -> int:
         """The program's exit status, once it has one."""
         end = time.monotonic() + limit
-        while (state := self._tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split())[0] != "1":
+        while not (self._status.exists() and (said := self._status.read_text())):
             assert time.monotonic() < end, f"it did not end:\n{self.screen()}"
             await asyncio.sleep(0.05)
-        return int(state[1])
+        return int(said)

@@ -88,12 +88,13 @@ class SshHost:
                 if self._closing.is_set():
                     return
                 refusals += failure.finality == "login"
-                if failure.finality == "refused" or (refusals and (self._never_up or refusals >= LOGIN_TRIES)):
+                slip = failure.finality in ("login", "first") and self._never_up
+                if failure.finality == "refused" or slip or refusals >= LOGIN_TRIES:
                     self._why = LinkRefused(failure.reason, failure.remedy)
                     self._settled.set()
                     yield self._reading("refused", failure)
                     return
-                delay = next(delays) if failure.finality == "down" else random.uniform(0.5, 1.0) * LONGEST_DELAY
+                delay = next(delays) if failure.finality != "login" else random.uniform(0.5, 1.0) * LONGEST_DELAY
                 self._why = LinkDown(failure.reason, failure.remedy)
                 yield self._reading("down", failure, retry_in=delay)
                 await self._pause(delay)

@@ -20,9 +20,10 @@ from probes.ssh_known_hosts import USER_FILES, entry
 
 SILENCE = (KEEPALIVE_MISSES + 1) * KEEPALIVE_SECONDS
 
-Finality = Literal["down", "refused", "login"]
+Finality = Literal["down", "refused", "login", "first"]
 """``down``: may pass by itself. ``refused``: not without the operator. ``login``: refused at the first try; later it
-may be a host that is still booting."""
+may be a host that is still booting. ``first``: refused at the first try, which is most likely a slip of the operator's;
+once the link was up it passes by itself."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ ROWS = (
         (socket.gaierror, UnicodeError),
         "The name {host} is not known.",
         "Check its spelling, HostName in ~/.ssh/config, the name server and the VPN.",
+        "first",
     ),
     Row(
         (OSError,),

@@ -460,8 +460,7 @@ async def test_a_server_without_a_common_algorithm_is_said(server: SshServer, tm
 
 
 async def test_a_name_that_is_nowhere_is_said() -> None:
-    async with linked(SshHost("no-such-host.invalid", access=Access(config=()))) as links:
-        reading = await links.reach("down")
-        assert reading.never_up
-        assert "no-such-host.invalid" in reading.reason
-        assert "is not known" in reading.reason or "cannot be resolved" in reading.reason
+    reading = await refused(SshHost("no-such-host.invalid", access=Access(config=())))
+    assert reading.never_up
+    assert "no-such-host.invalid" in reading.reason
+    assert "is not known" in reading.reason or "cannot be resolved" in reading.reason

@@ -160,7 +160,7 @@ def test_explain_of_nothing_and_of_a_foreign_file(tmp_path: Path) -> None:
     for path in (tmp_path / "absent", tmp_path / "empty"):
         done = firstlight("explain", path)
         assert done.returncode == Exit.UNREADABLE
-        assert str(path) in one_sentence(done)
+        assert path.name in one_sentence(done)
 
 
 def test_explain_of_a_load_that_failed_and_of_one_that_did_not() -> None:
@@ -171,7 +171,7 @@ def test_explain_of_a_load_that_failed_and_of_one_that_did_not() -> None:
     loading = firstlight("explain", "--json", *sorted(cases.glob("C01-*/input*")))
     assert loading.returncode == Exit.OK
     found = json.loads(loading.stdout)
-    assert (found["state"], found["phase"]) == ("loading", "weights")
+    assert (found["state"], found["phase"]) == ("loading", "pre-start")
     assert any("free" in str(finding) for finding in found["findings"])
 
 
@@ -212,7 +212,7 @@ async def test_a_host_key_that_is_not_known(tmp_path: Path) -> None:
         (tmp_path / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{port} {other}")
         done = await asyncio.to_thread(firstlight, "watch", f"127.0.0.1:{port}", "vllm", home=tmp_path)
         assert done.returncode == Exit.UNREACHABLE
-        assert "changed" in one_sentence(done)
+        assert "has CHANGED" in one_sentence(done)
 
 
 AT = 1_800_000_000.0

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from probes.export import ExportDecoder
+from probes.rehearsal import HOST, UNIT
 from probes.rehearsal.story import (
     Gpu,
     GpuFacts,
@@ -38,7 +39,6 @@ LOAD = ROOT / "tests/recordings/gpu-h200x2/b1-ngram-cold-cache"
 SYSTEMD = ROOT / "tests/recordings/host-systemd-ngram"
 DATA = ROOT / "probes/rehearsal/data/h200x2.json.gz"
 
-UNIT = "demo-30b-ngram.service"
 DESCRIPTION = "vLLM demo-30b-a3b, n-gram speculation"
 INVOCATION = "3f0c7b9d2a6e4c5f8b1d0e9a7c6b5d4e"
 BOOT = "560cde5435a24bcb8fb38fcf1cb945f2"
@@ -81,7 +81,7 @@ def make() -> Story:
     written = " ".join(_written(argument) for argument in argv)
     return Story(
         title="demo-30b-a3b on 2 × NVIDIA H200, vLLM 0.25.1",
-        host="llm-demo",
+        host=HOST,
         unit=UNIT,
         fragment=f"/etc/systemd/system/{UNIT}",
         unit_file=(

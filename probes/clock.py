@@ -87,7 +87,8 @@ class StoryClock:
             changed = self._changed
             limit = None if self._paused else self._real_seconds(now, at)
             try:
-                await asyncio.wait_for(changed.wait(), limit)
+                async with asyncio.timeout(limit):
+                    await changed.wait()
             except TimeoutError:
                 continue
 

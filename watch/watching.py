@@ -108,8 +108,8 @@ class Watching:
     # ----- what the screen asks
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Everything from the beginning on: lines at once after a pause and each ``PACE`` seconds in a flood, samples of
-        one second together. Ends when the feed does. To be iterated once; closing the iterator ends the feed."""
+        """Everything from the beginning on: lines at once after a pause and each ``PACE`` seconds in a flood, samples
+        of one second together. Ends when the feed does. To be iterated once; closing the iterator ends the feed."""
         self.start()
         tokens, counted = float(BURST), time.monotonic()
         try:

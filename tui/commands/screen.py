@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tui.exits import Ending, Exit
 from watch.config import Config, ConfigError, load_config
-from watch.watching import Watching
 
 if TYPE_CHECKING:
     from tui.app import Firstlight
+    from tui.source import Source
 
 
 def configuration() -> Config:
@@ -40,9 +40,9 @@ def in_loop(work: Coroutine[Any, Any, Exit]) -> Exit:
     return asyncio.run(work)
 
 
-async def show(watching: Watching, config: Config) -> None:
+async def show(source: Source, config: Config) -> None:
     """Show a watch until the operator leaves, or the terminal or a signal ends it."""
-    app = make_app(watching, config)
+    app = make_app(source, config)
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(name, app.exit)
@@ -53,7 +53,7 @@ async def show(watching: Watching, config: Config) -> None:
             loop.remove_signal_handler(name)
 
 
-def make_app(watching: Watching, config: Config) -> Firstlight:
+def make_app(source: Source, config: Config) -> Firstlight:
     """The app for a watch. Raises Ending for keys or a theme of the configuration that cannot be used."""
     import themes
     from tui.alerts import Alerts
@@ -63,6 +63,6 @@ def make_app(watching: Watching, config: Config) -> Firstlight:
     defaults = config.defaults
     alerts = Alerts(bell=defaults.bell, desktop="osc9" if defaults.notify else "off", tmux="TMUX" in os.environ)
     try:
-        return Firstlight(watching, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
+        return Firstlight(source, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
     except BadKey as error:
         raise Ending(Exit.USAGE, f"{config.path}: {error}") from None

@@ -1,1 +1,1 @@
-"""Acts on a unit: start, stop, restart, roll back, go to the fallback. The steps run on the host, in a transient unit."""
+"""Acts on a unit: start, stop, restart, roll back, fallback. The steps run on the host, in a transient unit."""

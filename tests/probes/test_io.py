@@ -189,7 +189,7 @@ async def test_a_model_that_is_not_there_is_not_known(named: str) -> None:
     """Nor is what a server calls its model ever a word of the shell's."""
     found = await find_model(PlainHost(), ("vllm", "serve", named), ())
     assert found.bytes is None
-    assert not os.path.exists("/tmp/firstlight-was-here")  # noqa: ASYNC240
+    assert not os.path.exists("/tmp/firstlight-was-here")
 
 
 # --- the probe, with the real shell and the real /proc, and a control group of our own making

@@ -1,4 +1,4 @@
-"""The demo from end to end without its screen: a real SSH server, the real probes, the real fold, to ready and beyond."""
+"""The demo, as a person starts it: the screen at once, the load when it is there, nothing left at the end."""
 
 from __future__ import annotations
 

@@ -137,8 +137,21 @@ class LinkView(Struct, frozen=True, kw_only=True):
     retry_in: float | None = None
 
 
+class EngineView(Struct, frozen=True, kw_only=True):
+    """One engine of several (data parallelism), as ``ServingView``."""
+
+    name: str
+    running: float | None = None
+    waiting: float | None = None
+    generation_tps: float | None = None
+    kv_cache: float | None = None
+    ttft: tuple[float, float, float] | None = None
+    itl: tuple[float, float, float] | None = None
+
+
 class ServingView(Struct, frozen=True, kw_only=True):
-    """After ready, from /metrics. None: not offered by this version, or too early."""
+    """After ready, from /metrics, over all engines. None: not offered by this version, too early, or nothing to take
+    it from within the window."""
 
     at: float
     running: float | None = None
@@ -159,8 +172,13 @@ class ServingView(Struct, frozen=True, kw_only=True):
     acceptance_length: float | None = None
     per_position: tuple[float, ...] = ()
     engines: tuple[str, ...] = ()
+    each: tuple[EngineView, ...] = ()
+    """where there are several"""
     window: float = 0.0
+    """seconds that rates and percentiles are of; 0: one page so far, all since the server began"""
     error: str = ""
+    cut: bool = False
+    """the last page was cut short: what it lacks stands as it was"""
     missing: tuple[str, ...] = ()
 
 

@@ -10,8 +10,9 @@ import itertools
 from collections import deque
 
 from probes.readings import GpuDevice, GpuProcesses, GpuReading
+from watch.gpu_notes import BEHIND, BEHIND_MIB, GpuNote, behind, notes
 from watch.load import ORDER
-from watch.memory import holders, judge_memory
+from watch.memory import Holder, MemoryView, holders, judge_memory
 from watch.view import GpuView
 from watch.words import Phase
 
@@ -19,6 +20,8 @@ KEEP = 240
 NOISE_MIB = 256.0
 """Changes smaller than this are no step: contexts, allocator caches."""
 STEP_MIB = 1024.0
+LAG = 10.0
+"""Seconds that a GPU must be behind the others before it is named: ranks allocate up to some seconds apart."""
 
 
 class History:
@@ -62,23 +65,31 @@ class Gpus:
         self.processes: GpuProcesses | None = None
         self.since: float | None = None
         self.moved_at: float | None = None
+        self.hung = 0.0
         self._history: dict[int, History] = {}
         self._level: dict[int, float] = {}
-        self._base: float | None = None
-        """MiB used by the average GPU when the load began"""
+        self._base: dict[int, float] = {}
+        """MiB used on each GPU when the load began"""
         self._sums: deque[tuple[float, float]] = deque(maxlen=64)
         """(at, MiB in use over all GPUs) of the last samples"""
+        self._low_since: dict[int, float] = {}
+        """since when a GPU has held much less than the fullest"""
 
     def new_load(self) -> None:
         """History and steps are of one load; the figures go on."""
         for history in self._history.values():
             history.begin_again()
         self.since = self.moved_at = None
-        self._base = self._mean()
+        self._base = self._used()
+        self._low_since.clear()
 
     def apply(self, reading: GpuReading) -> None:
         if self.last is not None and reading.at < self.last.at:
             return
+        if reading.hung:  # the figures are those of before: no new point, no new age
+            self.hung = reading.hung
+            return
+        self.hung = 0.0
         first = self.last is None
         self.last = reading
         if self.since is None:
@@ -92,9 +103,15 @@ class Gpus:
                 self._level[device.index] = device.used_mib
                 if level is not None:
                     self.moved_at = reading.at
-        if first or self._base is None:
-            self._base = self._mean()
-        used = [device.used_mib for device in self._devices() if device.used_mib is not None]
+        if first or not self._base:
+            self._base = self._used()
+        used = list(self._used().values())
+        top = max(used, default=0.0)
+        for index, mib in self._used().items():
+            if mib < BEHIND * top and top - mib >= BEHIND_MIB:
+                self._low_since.setdefault(index, reading.at)
+            else:
+                self._low_since.pop(index, None)
         if used and (not self._sums or reading.at - self._sums[-1][0] >= 0.2):
             self._sums.append((reading.at, sum(used)))
 
@@ -104,8 +121,7 @@ class Gpus:
 
     def used_most(self) -> float | None:
         """MiB used on the fullest GPU."""
-        values = [device.used_mib for device in self._devices() if device.used_mib is not None]
-        return max(values, default=None)
+        return max(self._used().values(), default=None)
 
     def busy(self) -> float | None:
         """Mean utilisation, 0–100."""
@@ -117,42 +133,79 @@ class Gpus:
             return ()
         return tuple(device for device in self.last.devices if device.parent is None)
 
-    def _mean(self) -> float | None:
-        values = [device.used_mib for device in self._devices() if device.used_mib is not None]
-        return sum(values) / len(values) if values else None
+    def _used(self) -> dict[int, float]:
+        """MiB in use on each GPU that says."""
+        return {device.index: device.used_mib for device in self._devices() if device.used_mib is not None}
 
     def view(
-        self, now: float, phase: Phase, *, alive: bool, unit: str, started: float, expected_mib: float | None
+        self,
+        now: float,
+        phase: Phase,
+        *,
+        alive: bool,
+        unit: str,
+        started: float,
+        expected_mib: float | None,
+        ranks: int = 0,
+        system: tuple[float, float] | None = None,
     ) -> GpuView | None:
         """``phase`` of the load; ``alive``: it goes on or serves; ``started``: when it began; ``expected_mib``: weights
-        on each GPU."""
+        on each GPU; ``ranks``: GPUs that it asked for, 0: not known; ``system``: (in use, total) MiB of the host."""
         if self.last is None:
             return None
+        devices = self._devices()
+        listed = self.processes.processes if self.processes is not None else ()
+        found = holders(listed, unit, started if alive else 0.0)
+        memory: MemoryView | None = None
+        if not alive or ORDER[phase] < ORDER["dist-init"]:
+            memory = judge_memory(now, devices, found, tuple(self._sums))
+        shared = system if devices and all(d.total_mib is None and not d.error for d in devices) else None
+        step = self._step(phase, expected_mib, memory, shared, found)
+        if self.hung:
+            step = f"the driver has not answered for {self.hung:.0f} s: these are the figures from before"
         return GpuView(
             at=self.last.at,
             source=self.last.source,
             devices=self.last.devices,
-            processes=self.processes.processes if self.processes is not None else (),
+            processes=listed,
             history=tuple(
                 tuple(self._history[device.index].points) if device.index in self._history else ()
                 for device in self.last.devices
             ),
-            step=self._step(now, phase, alive, unit, started, expected_mib),
+            step=step,
             expected_mib=expected_mib,
+            holders=found,
+            memory=memory,
+            notes=(*notes(devices), *(self._behind(found, ranks) if memory is None else ())),
+            shared=shared,
+            hung=self.hung,
         )
 
+    def _behind(self, found: tuple[Holder, ...], ranks: int) -> list[GpuNote]:
+        """GPUs that have been behind the others of their load for a while."""
+        late = [index for index, since in self._low_since.items() if self.last and self.last.at - since >= LAG]
+        return [note for note in behind(self._devices(), found, ranks) if note.gpu in late]
+
     def _step(
-        self, now: float, phase: Phase, alive: bool, unit: str, started: float, expected_mib: float | None
+        self,
+        phase: Phase,
+        expected_mib: float | None,
+        memory: MemoryView | None,
+        shared: tuple[float, float] | None,
+        found: tuple[Holder, ...],
     ) -> str:
-        used = self._mean()
-        if used is None:
+        if shared is not None:
+            taken, total = (value / 1024 for value in shared)
+            return f"memory is the system's, shared with the CPU: {taken:.1f} of {total:.1f} GiB in use"
+        if memory is not None:
+            return memory.text if memory.state != "unknown" or self._devices() else ""
+        used = self._used()
+        mine = {gpu for holder in found if holder.ours for gpu in holder.gpus} & used.keys() or used.keys()
+        if not mine:
             return ""
-        if not alive or ORDER[phase] < ORDER["dist-init"]:
-            listed = self.processes.processes if self.processes is not None else ()
-            found = holders(listed, unit, started if alive else 0.0)
-            return judge_memory(now, self._devices(), found, tuple(self._sums)).text
-        taken = used - (self._base or 0.0)
-        gib = f"{used / 1024:.1f} GiB a GPU"
+        mean = sum(used[index] for index in mine) / len(mine)
+        taken = mean - sum(self._base.get(index, 0.0) for index in mine) / len(mine)
+        gib = f"{mean / 1024:.1f} GiB a GPU"
         if phase == "dist-init":
             return f"CUDA contexts only: {gib}"
         if phase in ("weights", "draft-weights"):

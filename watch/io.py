@@ -82,6 +82,12 @@ class Io:
             return None
         return max(0, self.last.read_bytes - self._base)
 
+    def system_mib(self) -> tuple[float, float] | None:
+        """(in use, total) of the host's memory, MiB."""
+        if self.last is None or not self.last.mem_total or self.last.mem_available is None:
+            return None
+        return (self.last.mem_total - self.last.mem_available) / 2**20, self.last.mem_total / 2**20
+
     def compilers(self) -> bool:
         """Whether a compiler runs among the unit's processes."""
         if self.last is None:

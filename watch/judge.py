@@ -23,6 +23,7 @@ from probes.readings import (
     UnitFile,
     UnitReading,
 )
+from watch.gpu_notes import reasons
 from watch.texts import duration
 from watch.unitfile import commands, environment, settings, stray
 from watch.view import GpuView, StallView
@@ -47,7 +48,6 @@ class Observation:
     again: bool = False
 
 
-_HARDWARE_SLOW = {0x8: "hardware slowdown", 0x40: "too hot", 0x80: "power brake"}
 _GIB = 1 << 30
 _LINES = 400
 _EXEC = ("ExecStartPre", "ExecStart", "ExecStartPost", "ExecCondition", "ExecReload", "ExecStop", "ExecStopPost")
@@ -211,7 +211,7 @@ class Judge:
                 yield Observation("unified-memory", values={**values, **known}, ref=ref)
                 if self._memory is not None and self._memory.ref:
                     yield Observation(adds_to="unified-memory", values=known, ref=self._memory.ref)
-            slow = [words for bit, words in _HARDWARE_SLOW.items() if device.throttle and device.throttle & bit]
+            slow = [reason.words for reason in reasons(device.throttle, "warning")]
             if slow:
                 temperature = "" if device.temperature is None else f"{device.temperature:.0f}"
                 values = {**values, "why": ", ".join(slow), "temperature": temperature}

@@ -191,9 +191,18 @@ def expected_mib(load: Load, io: Io, arguments: dict[str, str]) -> float | None:
     if "weights_gib" in facts:
         return number(facts["weights_gib"]) * 1024
     whole = number(facts.get("checkpoint_gib")) * 1024 or (io.model_bytes or 0) / 2**20
-    ranks = count(arguments.get("tensor_parallel_size")) or 1
-    ranks *= count(arguments.get("pipeline_parallel_size")) or 1
-    return whole / ranks if whole else None
+    return whole / _ranks(arguments) if whole else None
+
+
+def gpus_asked(arguments: dict[str, str]) -> int:
+    """How many GPUs the load asked for; 1 where it did not say."""
+    return _ranks(arguments) * (count(arguments.get("data_parallel_size")) or 1)
+
+
+def _ranks(arguments: dict[str, str]) -> int:
+    """GPUs that share one copy of the weights."""
+    tensor, pipeline = (count(arguments.get(f"{kind}_parallel_size")) or 1 for kind in ("tensor", "pipeline"))
+    return tensor * pipeline
 
 
 def severity(state: State, findings: Sequence[FindingView]) -> Severity:

@@ -429,6 +429,8 @@ class WatchState:
             unit=self.attempts.unit,
             started=load.started if load is not None else 0.0,
             expected_mib=picture.expected_mib(load, self.io, self.asked.arguments()) if load is not None else None,
+            ranks=picture.gpus_asked(self.asked.arguments()),
+            system=self.io.system_mib(),
         )
         findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)
         cause = self.findings.cause(number)

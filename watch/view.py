@@ -9,6 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from probes.readings import GpuDevice, GpuProcess, IoReading, UnitReading
+from watch.gpu_notes import GpuNote
+from watch.memory import Holder, MemoryView
 from watch.words import Phase, Severity, State
 
 
@@ -205,6 +207,17 @@ class GpuView(Struct, frozen=True, kw_only=True):
     step: str = ""
     """in words: where in the healthy picture the memory is"""
     expected_mib: float | None = None
+    """the weights' share of each GPU: a line to reach"""
+    holders: tuple[Holder, ...] = ()
+    """who holds memory, by role, most first"""
+    memory: MemoryView | None = None
+    """where nothing of the unit runs yet: is the memory free for the next start?"""
+    notes: tuple[GpuNote, ...] = ()
+    """what stands out about single GPUs"""
+    shared: tuple[float, float] | None = None
+    """(in use, total) MiB of system memory, where the GPUs have none of their own (unified memory)"""
+    hung: float = 0.0
+    """seconds for which the driver has not answered; the figures are from before (``at``)"""
 
 
 class View(Struct, frozen=True, kw_only=True):

@@ -287,3 +287,63 @@ def test_the_state_of_a_source_keeps_its_beginning() -> None:
     assert (gpu.since, gpu.last) == (2.0, 9.0)
     sources.link(LinkReading(at=20.0, state="down", reason="no answer to keepalives"))
     assert not sources.up
+
+
+def _worker(gpu: int, mib: float) -> GpuProcess:
+    name = f"VLLM::Worker_TP{gpu}"
+    return GpuProcess(gpu=gpu, pid=500 + gpu, name=name, used_mib=mib, unit="vllm.service", started=90.0)
+
+
+def test_a_rank_behind_the_others_is_named_after_a_while_and_no_longer_once_it_is_level() -> None:
+    gpus = Gpus()
+
+    def look(at: float, *used: float) -> list[str]:
+        devices = tuple(GpuDevice(index=n, used_mib=mib, total_mib=97_887) for n, mib in enumerate(used))
+        gpus.apply(GpuReading(at=at, devices=devices))
+        gpus.apply_processes(GpuProcesses(at=at, processes=tuple(_worker(n, mib) for n, mib in enumerate(used))))
+        view = gpus.view(at, "weights", alive=True, unit="vllm", started=80.0, expected_mib=None, ranks=4)
+        assert view is not None
+        return [note.text for note in view.notes]
+
+    assert look(100.0, 500, 500, 500, 500) == []
+    assert look(101.0, 30_000, 30_000, 600, 30_000) == [], "ranks allocate up to some seconds apart"
+    assert look(112.0, 30_000, 30_000, 600, 30_000) == ["behind the others (Worker_TP2): 0.6 GiB where they hold 29.3"]
+    assert look(113.0, 30_000, 30_000, 30_000, 30_000) == []
+
+
+def test_the_step_is_that_of_the_gpus_that_the_load_uses() -> None:
+    gpus = Gpus()
+    idle = tuple(GpuDevice(index=n, used_mib=0, total_mib=97_887) for n in range(4))
+    gpus.apply(GpuReading(at=90.0, devices=idle))
+    devices = tuple(GpuDevice(index=n, used_mib=30_720 if n < 2 else 0, total_mib=97_887) for n in range(4))
+    gpus.apply(GpuReading(at=100.0, devices=devices))
+    gpus.apply_processes(GpuProcesses(at=100.0, processes=(_worker(0, 30_720), _worker(1, 30_720))))
+    view = gpus.view(101.0, "weights", alive=True, unit="vllm", started=80.0, expected_mib=28 * 1024)
+    assert view is not None
+    assert view.step.startswith("weights allocated in one step: 30.0 GiB a GPU of about 28.0 expected")
+
+
+def test_a_driver_that_hangs_ages_its_figures_and_says_so() -> None:
+    gpus = Gpus()
+    devices = (GpuDevice(index=0, used_mib=30_000, total_mib=97_887),)
+    gpus.apply(GpuReading(at=100.0, devices=devices))
+    gpus.apply(GpuReading(at=105.0, devices=devices, hung=5.0))
+    view = gpus.view(105.0, "weights", alive=True, unit="vllm", started=80.0, expected_mib=None)
+    assert view is not None
+    assert (view.at, view.hung) == (100.0, 5.0), "its age is that of the last answer, so the pane greys"
+    assert "has not answered for 5 s" in view.step
+    gpus.apply(GpuReading(at=110.0, devices=devices))
+    view = gpus.view(110.0, "weights", alive=True, unit="vllm", started=80.0, expected_mib=None)
+    assert view is not None
+    assert view.hung == 0.0
+
+
+def test_unified_memory_is_the_systems_and_marked_as_shared() -> None:
+    state = WatchState("spark", "vllm")
+    state.apply(GpuReading(at=1.0, devices=(GpuDevice(index=0, name="NVIDIA GB10", temperature=38),)))
+    gib = 1 << 30
+    state.apply(IoReading(at=1.0, mem_total=int(121.7 * gib), mem_available=int(43.3 * gib)))
+    gpu = state.view(2.0).gpu
+    assert gpu is not None
+    assert gpu.step == "memory is the system's, shared with the CPU: 78.4 of 121.7 GiB in use"
+    assert gpu.shared is not None

@@ -1,0 +1,128 @@
+"""What stands out about single GPUs, in words: clocks held back, memory errors, a poor link, one behind the others."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from statistics import median
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from probes.readings import GpuDevice
+from watch.memory import Holder
+from watch.words import Severity
+
+Level = Literal["none", "info", "warning"]
+
+BEHIND = 0.7
+"""A GPU with less than this share of what the middle one of its load holds is behind."""
+BEHIND_MIB = 2048.0
+"""… and with at least so much less: contexts and libraries differ by some hundred MiB."""
+
+
+class Reason(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of throttle.toml."""
+
+    bit: int
+    name: str
+    level: Level
+    words: str
+
+
+class GpuNote(Struct, frozen=True, kw_only=True):
+    """One sentence about one GPU. ``kind``: throttle, ecc, link, behind."""
+
+    gpu: int
+    kind: str
+    severity: Severity
+    text: str
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    reason: tuple[Reason, ...]
+
+
+@cache
+def table() -> tuple[Reason, ...]:
+    text = resources.files("watch").joinpath("throttle.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), _Table).reason
+
+
+def reasons(mask: int | None, *levels: Level) -> tuple[Reason, ...]:
+    """What a mask says, of these levels (none given: of all but ``none``); bits that nobody knows are one reason with
+    their number."""
+    if not mask:
+        return ()
+    wanted = levels or ("info", "warning")
+    found = tuple(reason for reason in table() if mask & reason.bit and reason.level in wanted)
+    unknown = mask & ~sum(reason.bit for reason in table())
+    if unknown > 0 and "info" in wanted:
+        found += (Reason(unknown, f"{unknown:#x}", "info", f"a reason that only the driver knows ({unknown:#x})"),)
+    return found
+
+
+def notes(devices: Sequence[GpuDevice]) -> tuple[GpuNote, ...]:
+    """What each GPU says about itself. MIG devices have no clocks and no link of their own."""
+    out: list[GpuNote] = []
+    for device in devices:
+        if device.error or device.parent is not None:
+            continue
+        out += [*_throttle(device), *_ecc(device), *_link(device)]
+    return tuple(out)
+
+
+def _throttle(device: GpuDevice) -> list[GpuNote]:
+    out = []
+    for reason in reasons(device.throttle):
+        slowed = reason.level == "warning"
+        severity: Severity = "warning" if slowed else "info"
+        text = f"slowed down: {reason.words}" if slowed else reason.words
+        out.append(GpuNote(gpu=device.index, kind="throttle", severity=severity, text=text))
+    return out
+
+
+def _ecc(device: GpuDevice) -> list[GpuNote]:
+    count = device.ecc_uncorrected
+    if not count:
+        return []
+    words = "error" if count == 1 else "errors"
+    text = f"{count:,} uncorrectable memory {words} since the driver was loaded"
+    return [GpuNote(gpu=device.index, kind="ecc", severity="error", text=text)]
+
+
+def _link(device: GpuDevice) -> list[GpuNote]:
+    width, most = device.pcie_width, device.pcie_width_max
+    if width and most and width < most:
+        text = f"PCIe link has x{width} of x{most} lanes: reseat the card, see riser and slot"
+        return [GpuNote(gpu=device.index, kind="link", severity="warning", text=text)]
+    slow, best = device.pcie_gen, device.pcie_gen_max
+    # an idle link is slowed down on purpose, to save power
+    if slow and best and slow < best and device.pstate in ("P0", "P1") and (device.utilization or 0) >= 20:
+        text = f"PCIe link runs at generation {slow} of {best} under load"
+        return [GpuNote(gpu=device.index, kind="link", severity="warning", text=text)]
+    return []
+
+
+def behind(devices: Sequence[GpuDevice], found: Sequence[Holder], ranks: int) -> tuple[GpuNote, ...]:
+    """GPUs of the load that hold much less than its others. ``found``: who holds memory; ``ranks``: how many GPUs the
+    load asked for, which tells whose they are where no process is named; 0: not known."""
+    whole = [device for device in devices if device.parent is None and device.used_mib is not None]
+    mine: Mapping[int, str] = {gpu: holder.role for holder in found if holder.ours for gpu in holder.gpus}
+    if len(mine) < 2:
+        mine = dict.fromkeys((device.index for device in whole), "") if ranks == len(whole) else {}
+    ours = [device for device in whole if device.index in mine]
+    if len(ours) < 2:
+        return ()
+    middle = median(device.used_mib or 0.0 for device in ours)
+    out = []
+    for device in ours:
+        used = device.used_mib or 0.0
+        if used < BEHIND * middle and middle - used >= BEHIND_MIB:
+            who = f" ({mine[device.index]})" if mine[device.index] else ""
+            text = f"behind the others{who}: {used / 1024:.1f} GiB where they hold {middle / 1024:.1f}"
+            out.append(GpuNote(gpu=device.index, kind="behind", severity="warning", text=text))
+    return tuple(out)

@@ -21,6 +21,8 @@ from probes.readings import GpuProcess, GpuProcesses, ProbeReading, Reading
 Way = Literal["auto", "nvidia-smi", "none"]
 
 INTERVAL = 1.0
+FASTEST = 0.1
+"""Seconds between two samples, as a rule and at most often: NVML's own figures are no fresher than that."""
 SETTLED = 0.25
 """Real seconds without a row after which the first round counts as whole: rows of one round come 14 ms apart."""
 HUNG = 15.0
@@ -47,29 +49,35 @@ of /proc/PID/stat, its cgroups, its user. One nvidia-smi (33 ms of the host) eve
 
 
 class GpuProbe:
-    """``argv``: the server's arguments, which name the Python to ask first; set it when they are known."""
+    """``argv``: the server's arguments, which name the Python to ask first; set it when they are known. ``interval``:
+    seconds between two samples, not below ``FASTEST``."""
 
-    def __init__(self, host: Host, *, clock: Clock = SYSTEM, way: Way = "auto") -> None:
+    def __init__(self, host: Host, *, clock: Clock = SYSTEM, way: Way = "auto", interval: float = INTERVAL) -> None:
         self.argv: Sequence[str] = ()
         self.by_smi = False
         """whether the figures come from nvidia-smi, which does not name the processes"""
         self._host = host
         self._clock = clock
         self._way = way
+        self._interval = max(FASTEST, interval)
         self._dropped: set[str] = set()
         self._gpus: dict[str, int] = {}
 
     async def batches(self) -> AsyncIterator[list[Reading]]:
-        """A GpuReading each second. Raises ProbeFailed, and what the host raises."""
+        """A GpuReading each interval; where nvidia-smi must be asked, a ProbeReading first that says why. Raises
+        ProbeFailed, and what the host raises."""
         if self._way == "auto":
-            source = nvml() if self._host.name == "local" else gpu_agent(self._host, interpreters(self.argv), INTERVAL)
+            local = self._host.name == "local"
+            every = self._interval
+            source = nvml(every) if local else gpu_agent(self._host, interpreters(self.argv), every)
             try:
                 async with aclosing(source) as batches:  # type: ignore[type-var]
                     async for batch in batches:
                         yield batch
                 return
-            except NoAgent:
-                pass  # nvidia-smi is asked instead
+            except NoAgent as why:
+                reason = f"nvidia-smi is asked for the GPUs' figures. {why.reason}"
+                yield [ProbeReading(at=self._clock.now(), probe="gpu", state="up", reason=reason)]
         while True:
             unknown = ""
             async with aclosing(self._smi()) as readings:  # type: ignore[type-var]
@@ -83,7 +91,7 @@ class GpuProbe:
     async def _smi(self) -> AsyncIterator[Reading | str]:
         """One nvidia-smi until it ends; at last the name of a field that it does not know, where that is why."""
         query = [field for field in QUERY if field not in self._dropped]
-        argv = ["nvidia-smi", f"--query-gpu={','.join(query)}", "--format=csv", "-lms", f"{INTERVAL * 1000:.0f}"]
+        argv = ["nvidia-smi", f"--query-gpu={','.join(query)}", "--format=csv", "-lms", f"{self._interval * 1000:.0f}"]
         decoder = SmiDecoder()
         said: set[Trouble] = set()
         last = time.monotonic()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from probes.arguments import arguments
 from probes.clock import SYSTEM, Clock
 from probes.endpoint import Endpoint, endpoint_from, endpoint_of
-from probes.gpu import GpuProbe, Way
+from probes.gpu import INTERVAL, GpuProbe, Way
 from probes.host import Host, HostError, LinkDown, LinkRefused
 from probes.io import IoProbe
 from probes.journal import JournalProbe, has_manager_line
@@ -46,7 +46,8 @@ class Supervisor:
     server; None: read from the server's own arguments, else http://127.0.0.1:8000. ``since``: UTC seconds, or anything
     ``journalctl --since`` takes; None: from the current invocation's first line. ``api_key``: sent to the server,
     never recorded; None: what the operator's environment has as FIRSTLIGHT_API_KEY. ``gpu``: ``auto`` (NVML in
-    process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``. Raises
+    process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``; ``gpu_interval``:
+    seconds between two samples, 0.1 at least. Raises
     ``endpoint.BadEndpoint`` for what is no URL.
 
     At most six channels of the host: journal, unit, GPU, storage, HTTP, and one for what is asked seldom.
@@ -64,6 +65,7 @@ class Supervisor:
         clock: Clock = SYSTEM,
         api_key: str | None = None,
         gpu: Way = "auto",
+        gpu_interval: float = INTERVAL,
     ) -> None:
         self._host = OneAtATime(host)
         self._name = full_name(unit)
@@ -74,7 +76,7 @@ class Supervisor:
         self._way = gpu
         self._unit = UnitProbe(self._host, unit, user=user, clock=clock)
         self.clock: Clock = HostClock(clock, self._unit)
-        self._gpu = GpuProbe(self._host, clock=self.clock, way=gpu)
+        self._gpu = GpuProbe(self._host, clock=self.clock, way=gpu, interval=gpu_interval)
         self._io = IoProbe(self._host, clock=self.clock)
         self._serving: ServingProbe | None = None
         self._serving_task: asyncio.Task[None] | None = None

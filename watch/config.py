@@ -23,10 +23,10 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from platformdirs import user_config_path
 
 FILE = "firstlight.toml"
@@ -90,6 +90,8 @@ class Defaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     preset: str = "standard"
     worse_by: float = 5.0
     """percent less output tokens per second from which a benchmark counts as worse"""
+    gpu_interval: Annotated[float, Meta(ge=0.1, le=60.0)] = 1.0
+    """seconds between two samples of the GPUs"""
     hooks: Hooks = Hooks()
 
 

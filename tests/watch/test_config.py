@@ -51,6 +51,7 @@ def test_without_a_file_everything_is_default(monkeypatch, tmp_path):
         (GOOD.replace("fallback", "falback"), 7, 'unknown key "deployments.kimi.falback" (did you mean "fallback"?)'),
         (GOOD.replace("[deployments.kimi]", "[deployment.kimi]"), 4, '(did you mean "deployments"?)'),
         (GOOD.replace("ready =", "redy ="), 11, '(did you mean "ready"?)'),
+        (GOOD.replace("worse_by = 3.5", "gpu_interval = 0.01"), 2, ">= 0.1"),
         (GOOD.replace("3.5", '"much"'), 2, "Expected `float`, got `str`"),
         (GOOD.replace('unit = "kimi-k25-int4-ngram"\n', ""), 4, "missing required field `unit`"),
         (GOOD.replace('"vllm-kimi-k25-int4"', '"kimi-k25-int4-ngram"'), 4, "its fallback is the unit itself"),

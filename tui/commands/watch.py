@@ -72,7 +72,8 @@ async def live(
     since: str | None = None,
 ) -> AsyncIterator[Watching]:
     """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends."""
-    supervisor = _supervisor(host, unit, endpoint=endpoint, user=user, since=since)
+    every = config.defaults.gpu_interval
+    supervisor = _supervisor(host, unit, endpoint=endpoint, user=user, since=since, gpu_interval=every)
     record = record and config.defaults.record
     tape = SessionWriter(
         new_header(host.name, unit, time.time(), endpoint=endpoint or ""),
@@ -124,9 +125,11 @@ def _known(view: View) -> bool:
     return view.unit_reading is not None or told.get("unit") in ("failed", "missing")
 
 
-def _supervisor(host: Host, unit: str, *, endpoint: str | None, user: bool, since: str | None) -> Supervisor:
+def _supervisor(
+    host: Host, unit: str, *, endpoint: str | None, user: bool, since: str | None, gpu_interval: float
+) -> Supervisor:
     try:
-        return Supervisor(host, unit, endpoint=endpoint, user=user, since=since)
+        return Supervisor(host, unit, endpoint=endpoint, user=user, since=since, gpu_interval=gpu_interval)
     except BadEndpoint as error:
         raise Ending(Exit.USAGE, str(error), "firstlight watch --help has an example.") from None
 

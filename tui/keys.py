@@ -22,10 +22,11 @@ PLACES: Final = {
     "app": "Everywhere",
     "watch": "The watch",
     "pane": "Panes",
+    "gpu": "GPUs",
     "findings": "Findings",
     "journal": "Journal",
     "search": "Search line",
-    "line": "A line or a finding, whole",
+    "line": "A line, a finding or a GPU, whole",
     "help": "This help",
     "choice": "Choices",
 }
@@ -114,6 +115,7 @@ def keymap(wanted: Mapping[str, str]) -> Keymap:
 
 
 _TOGETHER: Final = (
+    ("app", "watch", "pane", "gpu"),
     ("app", "watch", "pane", "findings"),
     ("app", "watch", "journal"),
     ("line", "pane"),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 
 from probes.readings import IoReading
-from watch.bound import is_network, judge_bound
+from watch.bound import Pace, is_network, judge_bound, pace
 from watch.gpu import History
 from watch.view import IoView
 from watch.words import Phase
 
 WINDOW = 10.0
 """Seconds over which rates are taken."""
+IDLE = 0.02
+"""Cores below which a process does nothing."""
 KEEP = 64
 """Readings kept for that."""
 
@@ -101,6 +103,22 @@ class Io:
         seconds = new.at - old.at
         return (old, new, seconds) if seconds > 0 else (None, None, 0.0)
 
+    def _paces(self) -> tuple[Pace, ...]:
+        return pace(tuple(self._recent)) if self._span()[2] > 0 else ()
+
+    def _devices(self) -> tuple[tuple[str, float], ...]:
+        """Bytes a second from each device over the last seconds."""
+        old, new, seconds = self._span()
+        if old is None or new is None:
+            return ()
+        before = {device.device: device.read_bytes for device in old.devices}
+        rates = [
+            (device.device, (device.read_bytes - before[device.device]) / seconds)
+            for device in new.devices
+            if device.read_bytes > before.get(device.device, device.read_bytes)
+        ]
+        return tuple(sorted(rates, key=lambda one: -one[1]))
+
     def view(self, phase: Phase, gpu: float | None) -> IoView | None:
         """``gpu``: mean utilisation of the GPUs in percent."""
         if self.last is None:
@@ -111,5 +129,7 @@ class Io:
             read_since_start=self.read_since_start(),
             cpu_rate=self.cpu_rate(),
             bound=judge_bound(tuple(self._recent), phase, ceiling=self._ceiling, gpu=gpu).text,
+            workers=tuple(one for one in self._paces() if one.cores >= IDLE or one.waits),
+            devices=self._devices(),
             history=tuple(self._history.points),
         )

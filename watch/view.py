@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from probes.readings import GpuDevice, GpuProcess, IoReading, UnitReading
+from watch.bound import Pace
 from watch.gpu_notes import GpuNote
 from watch.memory import Holder, MemoryView
 from watch.words import Phase, Severity, State
@@ -193,6 +194,10 @@ class IoView(Struct, frozen=True, kw_only=True):
     """cores in use"""
     bound: str = ""
     """in words: what holds the load up now"""
+    workers: tuple[Pace, ...] = ()
+    """the unit's processes over the last seconds, the busiest first; those that did nothing left out"""
+    devices: tuple[tuple[str, float], ...] = ()
+    """(device, bytes a second read from it), the busiest first; those that were not read left out"""
     history: tuple[tuple[float, float], ...] = ()
     """(at, bytes a second), thinned to at most 240 points"""
 

@@ -80,6 +80,20 @@ def test_large_plot(snap_compare: Compare) -> None:
     assert compare(snap_compare, views.loading(), SIZES["120x35"], ("2", "z"))
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_all_that_is_known_of_a_machine(snap_compare: Compare, size: str) -> None:
+    assert compare(snap_compare, views.busy(), SIZES[size], ("2",))
+
+
+def test_one_gpu_whole(snap_compare: Compare) -> None:
+    assert compare(snap_compare, views.busy(), SIZES["120x35"], ("2", "enter", *"nnnnn"))
+
+
+@pytest.mark.parametrize("size", ["200x50", "80x24"])
+def test_several_engines(snap_compare: Compare, size: str) -> None:
+    assert compare(snap_compare, views.engines(), SIZES[size], ("3",))
+
+
 @pytest.mark.parametrize(
     ("name", "keys"),
     [

@@ -10,8 +10,12 @@ import msgspec
 
 from probes.readings import GpuDevice, GpuProcess, IoReading, JournalLine, UnitReading
 from tui.source import Batch, SourceStatus
+from watch.bound import Pace
+from watch.gpu_notes import GpuNote, notes
+from watch.memory import holders
 from watch.state import Changes
 from watch.view import (
+    EngineView,
     FindingView,
     ForecastView,
     GpuView,
@@ -169,6 +173,41 @@ ALLREDUCE = FindingView(
     load=1,
 )
 
+
+def busy_gpus() -> GpuView:
+    """Eight GPUs of a load with a stranger on one of them, a narrow link and a rank behind."""
+    plain = gpus()
+    used = [device.used_mib or 0.0 for device in plain.devices]
+    processes = (
+        *(
+            GpuProcess(
+                gpu=number, pid=4100 + number, name=f"VLLM::Worker_TP{number}", used_mib=mib, unit=UNIT, user="vllm",
+                started=STARTED + 30,
+            )
+            for number, mib in enumerate(used)
+        ),
+        GpuProcess(
+            gpu=5, pid=999, name="python3", used_mib=2048.0, unit="user@1000.service", user="anna", started=NOW - 9000
+        ),
+    )  # fmt: skip
+    devices = tuple(
+        msgspec.structs.replace(
+            device, pcie_gen=5, pcie_gen_max=5, pcie_width=8 if device.index == 6 else 16, pcie_width_max=16,
+            sm_mhz=2430.0, mem_mhz=12481.0, pstate="P0", throttle=4, ecc_uncorrected=0, pcie_rx_mbs=812.0,
+            pcie_tx_mbs=3.0, bus="00000000:41:00.0", reserved_mib=615.0,
+        )
+        for device in plain.devices
+    )  # fmt: skip
+    text = "behind the others (Worker_TP3): 0.6 GiB where they hold 71.0"
+    return msgspec.structs.replace(
+        plain,
+        devices=devices,
+        processes=processes,
+        holders=holders(processes, UNIT, STARTED),
+        notes=(*notes(devices), GpuNote(gpu=3, kind="behind", severity="warning", text=text)),
+    )
+
+
 SHARDS = Progress(
     done=38, total=64, unit="shards", at=NOW - 21, rate=1 / 35.4, label="Loading safetensors checkpoint shards"
 )
@@ -238,6 +277,13 @@ def _load(view: View, **fields: object) -> View:
     assert view.load is not None
     load = msgspec.structs.replace(view.load, **fields)
     return _with(view, load=load, loads=(load,))
+
+
+def busy() -> View:
+    """The same with all that the panes can say of a machine."""
+    workers = tuple(Pace(4100 + rank, f"Worker_TP{rank}", 0.33, 1.0 if rank < 3 else 0.0) for rank in range(8))
+    machine = msgspec.structs.replace(io(), workers=workers, devices=(("nvme0n1", 120e6), ("nvme1n1", 28e6)))
+    return _with(loading(), gpu=busy_gpus(), io=machine)
 
 
 def waiting() -> View:
@@ -374,6 +420,24 @@ def failed() -> View:
         gpu=msgspec.structs.replace(gpus(0.0), step="all memory was given back"),
         io=msgspec.structs.replace(io(), read_rate=0.0, cpu_rate=0.0, bound=""),
     )
+
+
+def engines() -> View:
+    """A server with four engines."""
+    each = tuple(
+        EngineView(
+            name=str(number),
+            running=6.0 + number,
+            waiting=float(number),
+            generation_tps=812.0 + number,
+            kv_cache=0.3 + 0.1 * number,
+            ttft=(0.12, 0.3, 0.9),
+            itl=(0.011, 0.02, 0.05),
+        )
+        for number in range(4)
+    )
+    figures = msgspec.structs.replace(serving_figures(), engines=tuple(one.name for one in each), each=each)
+    return _with(ready(), serving=figures)
 
 
 def serving_figures(at: float = NOW) -> ServingView:

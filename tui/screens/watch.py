@@ -17,6 +17,7 @@ from tui.lines import LineStore
 from tui.scene import Scene
 from tui.screens.choice import Choice
 from tui.screens.finding import FindingScreen
+from tui.screens.gpu import GpuScreen
 from tui.screens.line import LineScreen
 from tui.text import pad, right, safe
 from tui.units import Zone
@@ -156,7 +157,9 @@ class WatchScreen(Screen[None]):
         height = self.size.height - 3
         scene = self._scene
         wide = self.shape == "wide"
-        machine = 7 if wide else 5
+        machine = 8 if wide else 5
+        if wide and scene is not None and self._machine is self.serving:
+            machine = max(machine, self.serving.wanted_height(scene) + _EDGES)
         findings = 7 if wide else 5
         width = TABLE if wide else self.size.width - _LEFT - _EDGES
         gpu = (self.gpu.wanted_height(scene, width) if scene is not None else 3) + _EDGES
@@ -268,6 +271,9 @@ class WatchScreen(Screen[None]):
     def on_journal_opened(self, message: Journal.Opened) -> None:
         findings = self._scene.view.findings if self._scene is not None else ()
         self.app.push_screen(LineScreen(self.journal, message.index, self._zone, findings))
+
+    def on_gpu_opened(self, message: Gpu.Opened) -> None:
+        self.app.push_screen(GpuScreen(self.gpu))
 
     def on_findings_opened(self, message: Findings.Opened) -> None:
         self.app.push_screen(FindingScreen(self.findings, self._zone))

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
+from textual.binding import BindingType
 from textual.geometry import Size
+from textual.message import Message
 
 from probes.readings import GpuDevice
+from tui.keys import bindings
 from tui.scene import GPU_INTERVAL, Scene
-from tui.text import right, safe
+from tui.text import pad, right, safe
 from tui.units import Zone, about, percent
 from tui.widgets.pane import Pane
 from tui.widgets.plot import Series, braille, chart
 from tui.widgets.rows import Row, beside, line_bar, paragraph
+from watch.gpu_notes import GpuNote
+from watch.memory import Holder
 from watch.view import GpuView, View
+from watch.words import rank
 
 _FIGURES: Final = 39
 """Cells of the figures beside a bar: used of total, temperature, power, utilisation."""
+
+_ROLE: Final = 16
+"""Cells for who holds its memory: ``Worker_TP3 +1``."""
 
 TABLE: Final = 84
 """Cells of the table where a chart stands beside it."""
@@ -31,10 +41,28 @@ class Gpu(Pane):
     label = "GPU memory"
     tab = "GPU"
 
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("gpu")]
+
+    class Opened(Message):
+        """The operator wants to see the GPUs one by one, with everything that is known of each."""
+
     def __init__(self) -> None:
         super().__init__()
         self._chart_key: object = None
         self._chart: list[Row] = []
+
+    @property
+    def scene(self) -> Scene | None:
+        """What was shown last."""
+        return self._scene
+
+    def action_open(self) -> None:
+        self.post_message(self.Opened())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "open":
+            return self._scene is not None and self._scene.view.gpu is not None
+        return super().check_action(action, parameters)
 
     def heading(self, scene: Scene) -> tuple[str, str]:
         gpu = scene.view.gpu
@@ -72,7 +100,8 @@ class Gpu(Pane):
         width = TABLE if wide else size.width
         start, end = _span(scene.view, gpu)
         rows = [
-            _device(device, gpu, number, width, start, end, stale=stale) for number, device in enumerate(gpu.devices)
+            _device(device, gpu, number, width, start, end, stale=stale, small=not wide)
+            for number, device in enumerate(gpu.devices)
         ]
         rows.extend(_below(scene, gpu, width))
         if wide:
@@ -115,18 +144,44 @@ def _span(view: View, gpu: GpuView) -> tuple[float, float]:
     return start, max(gpu.at, start + 60.0)
 
 
-def _device(device: GpuDevice, gpu: GpuView, number: int, width: int, start: float, end: float, *, stale: bool) -> Row:
-    row = Row()(f" {device.index:>2} ", "muted")
+def label(device: GpuDevice, gpu: GpuView) -> str:
+    """Its number; of a MIG device that of its GPU and its own: ``0.1``."""
+    if device.parent is None:
+        return str(device.index)
+    parts = [one.index for one in gpu.devices if one.parent == device.parent]
+    return f"{device.parent}.{parts.index(device.index)}"
+
+
+def on_gpu(gpu: GpuView, index: int) -> list[Holder]:
+    """Who holds memory of this GPU, most first."""
+    return [holder for holder in gpu.holders if index in holder.gpus]
+
+
+def _role(device: GpuDevice, gpu: GpuView) -> str:
+    found = on_gpu(gpu, device.index)
+    more = f" +{len(found) - 1}" if len(found) > 1 else ""
+    return f"{safe(found[0].role)}{more}" if found else ""
+
+
+def _device(
+    device: GpuDevice, gpu: GpuView, number: int, width: int, start: float, end: float, *, stale: bool, small: bool
+) -> Row:
+    """``small``: with a small plot of its own; not where the large one stands beside it."""
+    row = Row()(f" {label(device, gpu):>2} ", "muted")
     if device.error:
         return row("✖ ", "error")(safe(device.error), "error")
-    room = max(8, width - 4 - _FIGURES)
+    roles = _ROLE if gpu.holders and width >= _FIGURES + _ROLE + 24 else 0
+    room = max(8, width - 4 - _FIGURES - roles)
     history: Series = gpu.history[number] if number < len(gpu.history) else ()
-    spark = min(16, room // 3) if room >= 24 and history else 0
+    spark = min(16, room // 3) if small and room >= 24 and history else 0
     length = room - (spark + 2 if spark else 0)
     used, total = device.used_mib, device.total_mib
+    shared = gpu.shared if used is None else None
+    if shared is not None:
+        used, total = shared
     if used is not None and total:
         row.extend(line_bar(used / total, length, "faint" if stale else "bar"))
-        memory = f"{used / 1024:.1f} / {total / 1024:.1f} GiB"
+        memory = f"{used / 1024:.1f} / {total / 1024:.1f} {'shared' if shared else 'GiB'}"
     else:
         row("┄" * length, "bar-rest")
         memory = f"{used / 1024:.1f} GiB" if used is not None else "not offered"
@@ -138,6 +193,8 @@ def _device(device: GpuDevice, gpu: GpuView, number: int, width: int, start: flo
     if spark:
         top = total or max((value for _, value in history), default=1.0)
         row("  ", "")(braille(history, spark, 1, start=start, end=end, top=top)[0], "faint" if stale else "plot-1")
+    if roles:
+        row("  ", "")(pad(_role(device, gpu), roles - 2), "muted")
     return row
 
 
@@ -150,22 +207,59 @@ def _warm(device: GpuDevice, usual: str) -> str:
 
 
 def _below(scene: Scene, gpu: GpuView, width: int) -> list[Row]:
-    """What the figures mean, why they are old, and whose memory it is where it is not the unit's."""
+    """What the figures mean, why they are old, what stands out, and whose memory it is where it is not the unit's."""
     rows: list[Row] = []
-    view = scene.view
     for why in scene.troubles("gpu"):
         rows.extend(paragraph(f"⚠ {why}", width - 2, "warn", indent=1, hang=2))
+    held = gpu.memory is not None and gpu.memory.state == "held"
     if gpu.step:
-        rows.extend(paragraph(gpu.step, width - 2, "muted", indent=1))
-    for process in gpu.processes:
-        if process.unit and process.unit != view.unit:
-            held = (
-                f"{process.used_mib / 1024:.1f} GiB of GPU {process.gpu}" if process.used_mib else f"GPU {process.gpu}"
-            )
-            who = f"pid {process.pid} {process.name} of {process.unit}"
-            since = f", running for {about(view.now - process.started)}" if process.started else ""
-            rows.extend(paragraph(f"⚠ {held} held by {who}{since}", width - 2, "warn", indent=1, hang=2))
+        sign = "⚠ " if held or gpu.hung else ""
+        rows.extend(paragraph(sign + gpu.step, width - 2, "warn" if sign else "muted", indent=1, hang=len(sign)))
+    for note, where in _together(gpu.notes):
+        style, sign = _LOUD.get(note.severity, ("muted", "i"))
+        rows.extend(paragraph(f"{sign} {where}: {note.text}", width - 2, style, indent=1, hang=2))
+    shown = gpu.holders[:1] if held else ()  # the sentence above names it
+    for holder in gpu.holders:
+        if not holder.ours and holder not in shown and not (gpu.memory is not None and _was_ours(holder, scene)):
+            rows.extend(paragraph(f"⚠ {stranger(holder, scene.view.now)}", width - 2, "warn", indent=1, hang=2))
     return rows
+
+
+_LOUD: Final = {"warning": ("warn", "⚠"), "error": ("error", "✖"), "fatal": ("error", "✖")}
+
+
+def _was_ours(holder: Holder, scene: Scene) -> bool:
+    """Left over from an earlier load of this unit: the sentence on memory counts it."""
+    return holder.unit.removesuffix(".service") == scene.view.unit.removesuffix(".service")
+
+
+def stranger(holder: Holder, now: float) -> str:
+    """Who holds memory that the load does not have, in words."""
+    gpus = numbers(holder.gpus)
+    held = f"{holder.mib / 1024:.1f} GiB of {gpus}" if holder.mib else gpus
+    who = f"pid {holder.pid} {holder.role}" + (f" of {holder.unit}" if holder.unit else "")
+    user = f", user {holder.user}" if holder.user else ""
+    since = f", running for {about(now - holder.since)}" if holder.since else ""
+    return f"{held} held by {who}{user}{since}" + (", dying" if holder.dying else "")
+
+
+def numbers(gpus: Sequence[int]) -> str:
+    """``GPU 3``, ``GPUs 0–7``, ``GPUs 0, 2, 5``."""
+    if len(gpus) == 1:
+        return f"GPU {gpus[0]}"
+    first, last = min(gpus), max(gpus)
+    if last - first == len(gpus) - 1:
+        return f"GPUs {first}–{last}"
+    return f"GPUs {', '.join(map(str, sorted(gpus)))}"
+
+
+def _together(notes: Sequence[GpuNote]) -> list[tuple[GpuNote, str]]:
+    """The same sentence about several GPUs once, with their numbers; the loudest first."""
+    found: dict[tuple[str, str], list[GpuNote]] = {}
+    for note in notes:
+        found.setdefault((note.severity, note.text), []).append(note)
+    groups = sorted(found.values(), key=lambda group: -rank(group[0].severity))
+    return [(group[0], numbers([note.gpu for note in group])) for group in groups]
 
 
 def _draw_chart(view: View, gpu: GpuView, zone: Zone, width: int, height: int) -> list[Row]:
@@ -183,11 +277,17 @@ def _draw_chart(view: View, gpu: GpuView, zone: Zone, width: int, height: int) -
     seconds = end - start < 600
     labels = [(at, zone.clock(at, seconds=seconds)) for at in (start, middle, end)]
     rows = chart(
-        history, width, height - 1, start=start, end=end, top=top, marks=marks, expected=expected, labels=labels
+        history,
+        width,
+        height - 1,
+        start=start,
+        end=end,
+        top=top,
+        marks=marks,
+        expected=expected,
+        labels=labels,
     )
     words = f" GiB a GPU, times {zone.name(end)}"
-    if marks:
-        words += "   │ phases"
     if expected:
         words += f"   ─ {expected:.0f} expected"
     return [Row()(words, "muted"), *rows]

@@ -85,15 +85,15 @@ def chart(
 ) -> list[Row]:
     """A large chart of several series over the same axes.
 
-    ``marks``: (time, name) of phases, drawn as vertical lines; ``expected``: a level to reach; ``labels``: (time, text)
-    of the time axis.
+    ``marks``: (time, name) of phases, drawn as vertical lines, with a row above that names them; ``expected``: a level
+    to reach; ``labels``: (time, text) of the time axis.
     """
     import plotext
 
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.limit_size(False, False)  # else the size of the terminal it believes to be in
-    plotext.plot_size(width, height)
+    plotext.plot_size(width, height - bool(marks))
     plotext.xlim(start, max(end, start + 1))
     plotext.ylim(0, top)
     for at, _name in marks:
@@ -114,7 +114,23 @@ def chart(
     plotext.xaxes(True, False)
     plotext.yaxes(True, False)
     drawn = plotext.build()
-    return [_row(line) for line in Text.from_ansi(drawn).split("\n")]
+    rows = [_row(line) for line in Text.from_ansi(drawn).split("\n")]
+    return [named_marks(marks, width, len(f"{top:,.0f}") + 1, start, max(end, start + 1)), *rows] if marks else rows
+
+
+def named_marks(marks: Sequence[tuple[float, str]], width: int, left: int, start: float, end: float) -> Row:
+    """One row of names above their vertical lines, which begin after ``left`` cells. A name without room is left out;
+    its line still stands."""
+    cells = [" "] * width
+    free = 0
+    columns = max(1, width - left - 1)
+    places = [left + round((at - start) / (end - start) * columns) for at, _ in marks]
+    for place, after, (_, name) in zip(places, [*places[1:], width + 1], marks, strict=True):
+        if place < free or place + len(name) + 1 >= after or place + len(name) + 1 > width:
+            continue
+        cells[place : place + len(name) + 1] = f"╷{name}"
+        free = place + len(name) + 2
+    return Row()("".join(cells), "muted")
 
 
 def _row(line: Text) -> Row:

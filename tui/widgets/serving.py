@@ -7,14 +7,20 @@ from typing import Final
 from textual.geometry import Size
 
 from tui.scene import METRICS_INTERVAL, Scene
-from tui.text import right
+from tui.text import pad, right, safe
 from tui.units import about, number, percent
 from tui.widgets.pane import Pane
 from tui.widgets.rows import Row, beside, line_bar, paragraph
 from watch.view import ServingView
 
 _LEFT: Final = 62
+_TABLE: Final = 40
+_ENGINE: Final = 9
+_MOST_ENGINES: Final = 8
+"""Engines that get room of their own on the whole screen; the others are scrolled to."""
 _COLUMN: Final = 10
+_WITH_DRAFTS: Final = frozenset(("drafts", "draft tokens", "accepted tokens", "accepted by position"))
+"""What only a server with speculative decoding offers: not missed where there is none."""
 
 
 class Serving(Pane):
@@ -26,7 +32,8 @@ class Serving(Pane):
         serving = scene.view.serving
         if serving is None:
             return self.label, ""
-        over = f"over the last {about(serving.window)}" if serving.window else ""
+        over = f"over the last {about(serving.window)}" if serving.window else "since it began"
+        over = "" if serving.error else over
         engines = f"{len(serving.engines)} engines" if len(serving.engines) > 1 else ""
         age = scene.age(serving.at, METRICS_INTERVAL)
         return " ── ".join(filter(None, (self.label, engines, over, age))), ""
@@ -41,6 +48,11 @@ class Serving(Pane):
         serving = scene.view.serving
         return serving, serving is not None and bool(scene.age(serving.at, METRICS_INTERVAL))
 
+    def wanted_height(self, scene: Scene) -> int:
+        """Rows that several engines need below what is said of all; 0: no more than usual."""
+        each = len(scene.view.serving.each) if scene.view.serving is not None else 0
+        return 6 + 1 + min(each, _MOST_ENGINES) if each else 0
+
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         serving = scene.view.serving
         if serving is None:
@@ -51,10 +63,16 @@ class Serving(Pane):
         if size.height < 5 and size.width < _LEFT + 40:
             return _brief(serving, "muted" if stale else "text")
         left = _figures(serving, min(size.width, _LEFT), "muted" if stale else "text")
+        if serving.cut:
+            left.append(Row()(" ⚠ the last page was cut short: what it lacks stands as it was", "warn"))
         table = _latencies(serving, "muted" if stale else "text")
-        if size.width >= _LEFT + 40:
-            return beside(left, table, _LEFT)
-        return [*left, Row(), *table] if size.height >= len(left) + len(table) + 1 else [*left, *table]
+        each = _engines(serving, "muted" if stale else "text")
+        if size.width >= _LEFT + 2 * _TABLE and each:
+            return beside(left, beside(table, each, _TABLE), _LEFT)
+        if size.width >= _LEFT + _TABLE:
+            return [*beside(left, table, _LEFT), *each]
+        rows = [*left, Row(), *table] if size.height >= len(left) + len(table) + 1 else [*left, *table]
+        return [*rows, *each]
 
 
 def _brief(serving: ServingView, plain: str) -> list[Row]:
@@ -112,8 +130,8 @@ def _figures(serving: ServingView, width: int, plain: str) -> list[Row]:
         if serving.per_position:
             shares = "  ".join(percent(share) for share in serving.per_position)
             rows.append(Row()(" by place  ", "muted")(shares, plain))
-    if serving.missing:
-        missing = ", ".join(serving.missing)
+    missing = ", ".join(name for name in serving.missing if name not in _WITH_DRAFTS)
+    if missing:
         rows.extend(paragraph(f"not offered by this version: {missing}", width - 2, "muted", indent=1))
     return rows
 
@@ -131,6 +149,26 @@ def _latencies(serving: ServingView, plain: str) -> list[Row]:
         for place, word in enumerate(words):
             row(right(word, _COLUMN - (0 if place else 2)), plain)
         rows.append(row)
+    return rows
+
+
+def _engines(serving: ServingView, plain: str) -> list[Row]:
+    """One row an engine, where there are several: running, waiting, tokens a second, KV cache, median TTFT and ITL."""
+    if not serving.each:
+        return []
+    heads = ("running", "waiting", "tok/s", "KV", "TTFT p50", "ITL p50")
+    rows = [Row()(" engine" + "".join(right(head, _ENGINE) for head in heads), "muted")]
+    for one in serving.each:
+        cells = (
+            _count(one.running),
+            _count(one.waiting),
+            _count(one.generation_tps),
+            percent(one.kv_cache) if one.kv_cache is not None else "–",
+            about(one.ttft[0]) if one.ttft is not None else "–",
+            about(one.itl[0]) if one.itl is not None else "–",
+        )
+        row = Row()(f" {pad(safe(one.name), 6)}", "muted")
+        rows.append(row("".join(right(cell, _ENGINE) for cell in cells), plain))
     return rows
 
 

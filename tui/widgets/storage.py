@@ -16,6 +16,9 @@ from tui.widgets.plot import braille
 from tui.widgets.rows import Row, beside, line_bar, paragraph
 from watch.view import IoView
 
+_DEVICES: Final = 3
+"""Devices that are named."""
+
 _TEXT: Final = 76
 """Cells of the figures where a plot stands beside them."""
 
@@ -77,12 +80,13 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
     rows.append(read)
     if io.bound:
         rows.append(Row()(" bound   ", "muted")(safe(io.bound), plain))
-    cpu = Row()(" cpu     ", "muted")(f"{io.cpu_rate:.1f} cores" if io.cpu_rate is not None else "–", plain)
-    if last.page_cache is not None:
-        cpu("   page cache ", "muted")(in_bytes(last.page_cache), plain)
-    if last.shm_total:
-        cpu("   /dev/shm ", "muted")(size_of(last.shm_used or 0, last.shm_total), plain)
-    rows.append(cpu)
+    if last.model_path or io.devices:
+        mount = f"{last.model_mount}, " if last.model_mount else ""
+        source = Row()(" from    ", "muted")
+        places = [safe(f"{mount}{last.model_path}")] if last.model_path else []
+        places += [f"{safe(device)} {rate(speed)}" for device, speed in io.devices[:_DEVICES]]
+        rows.append(source("   ".join(places), plain))
+    rows.append(_cpu(io, width, plain))
     memory = Row()(" memory  ", "muted")
     if last.unit_memory is not None and last.unit_memory_max:
         memory(f"{size_of(last.unit_memory, last.unit_memory_max)} allowed", plain)
@@ -93,12 +97,32 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
         memory(" free on the host", "muted")
     if len(memory) > 1:
         rows.append(memory)
-    if last.model_path:
-        mount = f"{last.model_mount}, " if last.model_mount else ""
-        rows.append(Row()(" from    ", "muted")(safe(f"{mount}{last.model_path}"), plain))
+    cache = Row()(" cache   ", "muted")
+    if last.page_cache is not None:
+        cache(in_bytes(last.page_cache), plain)(" page cache", "muted")
+    if last.shm_total:
+        cache("   /dev/shm " if len(cache) > 1 else "/dev/shm ", "muted")
+        cache(size_of(last.shm_used or 0, last.shm_total), plain)
+    if len(cache) > 1:
+        rows.append(cache)
     if last.error:
         rows.extend(paragraph(last.error, width - 2, "warn", indent=1))
     return rows
+
+
+def _cpu(io: IoView, width: int, plain: str) -> Row:
+    """Cores in use, then of each process, as many as fit; ``D``: it waits for storage."""
+    row = Row()(" cpu     ", "muted")(f"{io.cpu_rate:.1f} cores" if io.cpu_rate is not None else "–", plain)
+    row("   " if io.workers else "", "")
+    for number, one in enumerate(io.workers):
+        waits = " D" if one.waits >= 0.5 else ""
+        words = f"{safe(one.name) or one.pid} {one.cores:.2f}{waits}"
+        rest = len(io.workers) - number - 1
+        if cell_len(row.text) + cell_len(words) + (14 if rest else 0) > width:
+            row(f"{rest + 1} more" if not number else f"and {rest + 1} more", "muted")
+            break
+        row(words, "muted")("   " if rest else "", "")
+    return row
 
 
 def _plot(scene: Scene, io: IoView, width: int, height: int, *, indent: int = 0) -> list[Row]:

@@ -26,6 +26,7 @@ def main() -> int:
         print(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
         return 2
     all_figures: list[Figure] = []
+    failed = False
     for name in args.names or NAMES:
         module = importlib.import_module(f"bench.{name}")
         title = (module.__doc__ or name).splitlines()[0]
@@ -38,12 +39,16 @@ def main() -> int:
         except Unable as reason:
             print(f"{name}: left out: {reason}", file=sys.stderr)
             continue
+        except TimeoutError as reason:  # the figures of the others are not lost for it
+            print(f"{name}: FAILED: {reason}", file=sys.stderr)
+            failed = True
+            continue
         print(f"{name}: {title} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
         all_figures += figures
     if all_figures:
         load = " ".join(f"{one:.1f}" for one in os.getloadavg())
         print(f"{os.cpu_count()} cores, load average {load}, Python {sys.version.split()[0]}\n{table(all_figures)}")
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -32,13 +32,15 @@ def host() -> Iterator[tuple[Machine, Path]]:
             f"Host {ALIAS}\n  HostName 127.0.0.1\n  Port {machine.port}\n  User root\n"
             f"  IdentityFile {KEY}\n  IdentitiesOnly yes\n  UserKnownHostsFile {keys}/known_hosts\n"
         )
+        machine.write("/etc/systemd/journald.conf.d/flood.conf", "[Journal]\nSystemMaxUse=4G\nRateLimitIntervalSec=0\n")
+        machine.run("systemctl", "restart", "systemd-journald")
         yield machine, Path(folder)
 
 
 def unit(machine: Machine, text: str) -> Service:
     """A unit of the host with this [Service] section."""
     service = Service(machine, fresh_name("vllm-bench"))
-    service.write(f"[Service]\nLogRateLimitIntervalSec=0\n{text}")
+    service.write(f"[Service]\n{text}")
     return service
 
 

@@ -296,7 +296,12 @@ class BenchReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="
 
 
 class OperatorAction(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="action"):
-    """What an operator did through firstlight, step by step. ``outcome``: begun, done, failed, cancelled."""
+    """What an operator did through firstlight, step by step.
+
+    ``step``: begin, check, verify, save, write, reload, stop, leftovers, memory, start, end. ``outcome``: begun, wait
+    (``detail``: for what), done, skipped, failed, undo (``detail``: what would undo it), state (``detail``: in what
+    state the host is), note; refused, unknown and cancelled at the end only. ``undo`` is told at the end as well.
+    """
 
     action: str
     step: str = ""
@@ -305,6 +310,8 @@ class OperatorAction(Reading, frozen=True, kw_only=True, omit_defaults=True, tag
     who: str = ""
     unit: str = ""
     undo: str = ""
+    id: str = ""
+    """of the action: the same for all of its steps"""
 
 
 class Note(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="note"):

@@ -1,8 +1,8 @@
 """Which files to write and which to remove so that a unit reads as it did in an earlier revision.
 
-Pure: the host is asked before and the files are written after (``probes/operate``). What systemd would not let one do,
-or what would hit other units too, is refused here or led round: files of packages are left alone and overridden in
-/etc; a template's instance gets a file of its own.
+Pure: the host is asked before (``operate.files``) and the files are written after (``operate.actions``). What systemd
+would not let one do, or what would hit other units too, is refused here or led round: files of packages are left alone
+and overridden in the administrator's folder; a template's instance gets files of its own.
 """
 
 from __future__ import annotations
@@ -11,83 +11,136 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from probes.readings import UnitReading
-from watch.revisions import File, digest
+from probes.operate.orders import Edit, File, UnitFiles
+from watch.revisions import digest
 
-PACKAGED = ("/usr/lib/", "/lib/", "/usr/local/lib/", "/usr/share/")
-GENERATED = ("/run/systemd/generator", "/run/systemd/transient", "/run/user")
-
-
-class Step(Struct, frozen=True):
-    """``text`` None: the file is removed."""
-
-    path: str
-    text: str | None
+PACKAGED = ("/usr/lib/", "/lib/", "/usr/local/lib/", "/usr/share/", "/usr/local/share/")
+GENERATED = ("/run/systemd/generator", "/run/systemd/transient")
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """``refused``: why nothing will be done, one sentence; then there are no steps. ``notes``: what the operator should
-    know before saying yes. ``expect``: digest of the present files, which the host checks before it writes."""
+    """``refused``: why nothing will be done, one sentence with a remedy; then there are no edits. ``notes``: what the
+    operator should know before saying yes. ``expect``, ``result``, ``verify``: as an ``Order`` takes them. No edits and
+    no refusal: nothing is to be changed."""
 
-    steps: tuple[Step, ...] = ()
+    edits: tuple[Edit, ...] = ()
     refused: str = ""
     notes: tuple[str, ...] = ()
     expect: str = ""
+    result: str = ""
+    verify: tuple[tuple[str, str], ...] = ()
 
 
-def plan(unit: UnitReading, present: Sequence[File], wanted: Sequence[File]) -> Plan:
-    """From the files as they are to those of an earlier revision. No steps and no refusal: nothing is to be changed."""
-    refused = _refused(unit, present, wanted)
+def plan(now: UnitFiles, wanted: Sequence[File]) -> Plan:
+    """From the files as they are to those of an earlier revision."""
+    refused = _refused(now, wanted)
     if refused:
         return Plan(refused=refused)
-    now = {file.path: file.text for file in present}
+    present = {file.path: file.text for file in now.files}
     notes: list[str] = []
-    steps: list[Step] = []
+    edits: list[Edit] = []
+    reached: list[File] = []
+    """the files that will be in force"""
     for index, file in enumerate(wanted):
-        if now.get(file.path) == file.text:
+        path, why = _place(now, file.path, main=index == 0)
+        if present.get(file.path) == file.text:
+            reached.append(file)
             continue
-        path = file.path
-        if index == 0 and unit.unit != path.rpartition("/")[2]:
-            path = f"{_etc(unit)}/{unit.unit}"
-            notes.append(f"{file.path} is a template: {path} is written, for this instance alone")
-        elif path.startswith(PACKAGED):
-            path = f"{_etc(unit)}/" + "/".join(path.split("/")[path.split("/").index("system") + 1 :])
-            notes.append(f"{file.path} belongs to a package: {path} is written, which goes before it")
-        if now.get(path) != file.text:
-            steps.append(Step(path, file.text))
-    then = {file.path for file in wanted}
-    written = {step.path for step in steps}
-    for file in present:
-        if file.path in then or file.path in written:
+        if generated(file.path):
+            notes.append(f"{file.path} is made by a generator and stays as it is now")
+            reached += [File(file.path, present[file.path])] if file.path in present else []
             continue
-        if file.path.startswith(PACKAGED):
-            override = f"{_etc(unit)}/{'/'.join(file.path.split('/')[-2:])}"
-            if file is not present[0]:
-                notes.append(f"{file.path} belongs to a package and was not there then: {override} hides it")
-                steps.append(Step(override, ""))
+        reached.append(File(path, file.text))
+        if present.get(path) != file.text:
+            edits.append(Edit(path, file.text))
+            notes += [why] if why else []
+            if path in now.links:
+                notes.append(f"{path} is a link: {now.links[path]} is what is written")
+    names = {_name(file.path) for file in reached[1:]}
+    gone: list[str] = []
+    for file in now.files[1:]:
+        if _name(file.path) in names:
+            continue  # it is in force, or one of the same name goes before it
+        if generated(file.path):
+            notes.append(f"{file.path} is made by a generator and stays, though it was not there then")
+            reached.append(file)
             continue
-        steps.append(Step(file.path, None))
-        notes.append(f"{file.path} was not there then: it is removed (and kept aside)")
-    return Plan(steps=tuple(steps), notes=tuple(notes), expect=digest(present))
+        path, why = _place(now, file.path, main=False)
+        gone.append(_name(file.path))
+        if path == file.path:
+            edits.append(Edit(file.path, None))
+            notes.append(f"{file.path} was not there then: it is removed (and kept aside)")
+        else:
+            edits.append(Edit(path, ""))
+            notes.append(f"{why}; it was not there then, so that the new one is empty")
+    main = now.files[0].path
+    if reached and main != reached[0].path and _own(now, main) and not _own(now, reached[0].path):
+        # what is to be in force again is what this one hides
+        edits.append(Edit(main, None))
+        notes.append(f"{main} hides {reached[0].path}: it is removed (and kept aside)")
+    if not edits:
+        return Plan(notes=tuple(notes))
+    first, *rest = reached
+    rest.sort(key=lambda file: _name(file.path))
+    return Plan(
+        edits=tuple(edits),
+        notes=tuple(notes),
+        expect=digest(now.files),
+        result=digest([first, *rest]),
+        verify=(
+            (now.unit, first.text),
+            *((f"{now.unit}.d/{_name(file.path)}", file.text) for file in rest),
+            # so that drop-ins which are to go are not read from where they still are
+            *((f"{now.unit}.d/{name}", "") for name in gone),
+        ),
+    )
 
 
-def _refused(unit: UnitReading, present: Sequence[File], wanted: Sequence[File]) -> str:
+def generated(path: str) -> bool:
+    """Whether systemd or one of its generators writes this file anew."""
+    return path.startswith(GENERATED) or (path.startswith("/run/user/") and "/systemd/generator" in path)
+
+
+def _refused(now: UnitFiles, wanted: Sequence[File]) -> str:
+    unit = now.unit
     if not wanted:
-        return "nothing is known of the unit's files at that time"
-    if unit.load == "masked":
-        return f"{unit.unit} is masked: systemctl unmask {unit.unit} first"
-    if unit.load == "not-found":
-        return f"there is no unit {unit.unit} on the host any more"
-    path = present[0].path if present else unit.fragment
-    if path.startswith(GENERATED) or wanted[0].path.startswith(GENERATED):
+        return "Nothing is known of the unit's files at that time"
+    if now.load == "masked":
+        return f"{unit} is masked, so that it cannot be started: systemctl unmask {unit} first"
+    if now.load == "not-found" or (not now.files and not now.unread):
+        return f"There is no unit {unit} on the host any more: write its file anew, then systemctl daemon-reload"
+    if now.unread:
+        path, why = next(iter(now.unread.items()))
+        return f"{path} cannot be read ({why}), so that what would be changed is not known"
+    if generated(now.files[0].path) or "/systemd/transient/" in now.files[0].path:
+        path = now.files[0].path
         return f"{path} is made by a generator or by systemd-run and would be made anew: change its source instead"
-    if not present:
-        return "the unit's files could not be read"
+    if generated(wanted[0].path):
+        return f"{wanted[0].path} was made by a generator or by systemd-run: it cannot be brought back from here"
     return ""
 
 
-def _etc(unit: UnitReading) -> str:
-    """Where the administrator's own units are: of the system, or of the user whose manager runs this one."""
-    if "/.config/systemd/user/" in unit.fragment:
-        return unit.fragment.partition("/.config/systemd/user/")[0] + "/.config/systemd/user"
-    return "/etc/systemd/user" if "/systemd/user/" in unit.fragment else "/etc/systemd/system"
+def _place(now: UnitFiles, path: str, *, main: bool) -> tuple[str, str]:
+    """Where a file of this unit alone is to be written so that it counts instead of the one at ``path``, and why that
+    is another place."""
+    if main:
+        if _name(path) == now.unit and not path.startswith(PACKAGED):
+            return path, ""
+        place = f"{now.own}/{now.unit}"
+        if _name(path) != now.unit:
+            return place, f"{path} serves other units too: {place} is written, for this one alone"
+        return place, f"{path} belongs to a package: {place} is written, which goes before it"
+    if path.rpartition("/")[0].endswith(f"/{now.unit}.d") and not path.startswith(PACKAGED):
+        return path, ""
+    place = f"{now.own}/{now.unit}.d/{_name(path)}"
+    if path.startswith(PACKAGED):
+        return place, f"{path} belongs to a package: {place} goes before it"
+    return place, f"{path} is for other units too: {place} goes before it, for this one alone"
+
+
+def _own(now: UnitFiles, path: str) -> bool:
+    return path.rpartition("/")[0] == now.own and _name(path) == now.unit
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -13,14 +13,21 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from probes.operate.orders import File
 from watch.unitfile import commands, effective, settings
 
-
-class File(Struct, frozen=True):
-    """One file of a unit, as it stands on the host."""
-
-    path: str
-    text: str
+__all__ = [
+    "Change",
+    "File",
+    "Piece",
+    "argument_changes",
+    "arguments_of",
+    "digest",
+    "joined",
+    "setting_changes",
+    "split_files",
+    "word_pieces",
+]
 
 
 class Change(Struct, frozen=True):

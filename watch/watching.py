@@ -173,6 +173,10 @@ class Watching:
             pass
         return ready()
 
+    async def put(self, reading: Reading) -> None:
+        """Take in a reading that comes from beside the feed: an operator's action, a diagnosis, a note."""
+        await self._take_in([reading])
+
     async def stop(self) -> None:
         """End the feed. Lines can still be read back. Safe to call again."""
         tasks = [task for task in (self._pump, self._flusher) if task is not None]

@@ -1,0 +1,101 @@
+"""Who did what, when, to which unit, with which outcome: one line of JSON an action step, in the state folder.
+
+Append-only: nothing here rewrites or shortens the file; it is opened for appending and each line is written at once,
+so that several watches may write to it. Secrets are taken out before.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import platformdirs
+from msgspec import Struct
+
+from probes.readings import OperatorAction
+from watch.redact import Redactor
+
+KEPT = frozenset({"begun", "done", "failed", "refused", "cancelled", "unknown", "undo", "skipped"})
+"""Outcomes that are worth a line; ``wait`` comes each second."""
+
+
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line. ``at``: UTC seconds."""
+
+    at: float
+    who: str
+    target: str
+    unit: str
+    action: str
+    step: str = ""
+    outcome: str = ""
+    detail: str = ""
+    undo: str = ""
+    id: str = ""
+
+
+def default_path() -> Path:
+    """``audit.jsonl`` in the user's state folder."""
+    return platformdirs.user_state_path("firstlight") / "audit.jsonl"
+
+
+class Audit:
+    """``reason``: why the last entry could not be written, one sentence; empty while it can. Never raises."""
+
+    def __init__(self, target: str, path: Path | None = None, redactor: Redactor | None = None) -> None:
+        self.path = path or default_path()
+        self.reason = ""
+        self._target = target
+        self._redactor = redactor or Redactor()
+
+    def write(self, reading: OperatorAction) -> None:
+        """Keep a step of an action, if it is one worth keeping."""
+        if reading.outcome not in KEPT:
+            return
+        entry = Entry(
+            at=reading.at,
+            who=reading.who,
+            target=self._target,
+            unit=reading.unit,
+            action=reading.action,
+            step=reading.step,
+            outcome=reading.outcome,
+            detail=reading.detail,
+            undo=reading.undo,
+            id=reading.id,
+        )
+        line, _ = self._redactor.encode(entry)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                # one write: O_APPEND puts it whole behind what others have written
+                written = os.write(file, line + b"\n")
+            finally:
+                os.close(file)
+        except OSError as error:
+            self.reason = f"the audit log {self.path} cannot be written: {error.strerror or error}"
+            return
+        whole = written == len(line) + 1
+        self.reason = "" if whole else f"the audit log {self.path} took only part of a line: is the disk full?"
+
+
+def read_audit(path: Path | None = None, *, target: str = "", unit: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+    """Entries, oldest first, at most the last ``limit``; lines that are none (cut short by a full disk) are left out.
+    No file: none. Raises OSError where it cannot be read."""
+    try:
+        lines = (path or default_path()).read_bytes().splitlines()
+    except FileNotFoundError:
+        return ()
+    out: list[Entry] = []
+    for line in reversed(lines):
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+        except msgspec.MsgspecError:
+            continue
+        if target in ("", entry.target) and unit in ("", entry.unit):
+            out.append(entry)
+            if len(out) == limit:
+                break
+    return tuple(reversed(out))

@@ -79,9 +79,10 @@ def judge_bound(window: Sequence[IoReading], phase: Phase, *, ceiling: float = 0
                 rate=rate,
                 cores=cores,
             )
+        cached = ", the files come from the page cache" if phase in LOADING and rate is not None else ""
         return Bound(
             by="cpu",
-            text=f"one thread's CPU in each of: {names}{more}" if more else f"one thread's CPU: {names}",
+            text=(f"one thread's CPU in each of: {names}{more}" if more else f"one thread's CPU: {names}") + cached,
             rate=rate,
             cores=cores,
         )

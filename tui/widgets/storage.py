@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.geometry import Size
 
 from tui.scene import IO_INTERVAL, Scene
-from tui.text import safe
+from tui.text import clip, safe
 from tui.units import percent, rate, size_of
 from tui.units import size as in_bytes
 from tui.widgets.pane import Pane
@@ -85,7 +85,7 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
         source = Row()(" from    ", "muted")
         places = [safe(f"{mount}{last.model_path}")] if last.model_path else []
         places += [f"{safe(device)} {rate(speed)}" for device, speed in io.devices[:_DEVICES]]
-        rows.append(source("   ".join(places), plain))
+        rows.append(source(clip("   ".join(places), width - 10), plain))
     rows.append(_cpu(io, width, plain))
     memory = Row()(" memory  ", "muted")
     if last.unit_memory is not None and last.unit_memory_max:
@@ -118,8 +118,9 @@ def _cpu(io: IoView, width: int, plain: str) -> Row:
         waits = " D" if one.waits >= 0.5 else ""
         words = f"{safe(one.name) or one.pid} {one.cores:.2f}{waits}"
         rest = len(io.workers) - number - 1
-        if cell_len(row.text) + cell_len(words) + (14 if rest else 0) > width:
-            row(f"{rest + 1} more" if not number else f"and {rest + 1} more", "muted")
+        if cell_len(row.text) + cell_len(words) + (24 if rest else 0) > width:
+            least = min(other.cores for other in io.workers[number:])
+            row(f"{rest + 1} more, from {least:.2f}", "muted")
             break
         row(words, "muted")("   " if rest else "", "")
     return row

@@ -1,4 +1,8 @@
-"""Entries a second through decoding and folding, beside journalctl producing the very same bytes."""
+"""Entries a second through decoding and folding, beside journalctl producing the very same bytes.
+
+What a journal of 200,000 entries holds in life: a server's ordinary lines and requests, and one in fifty a step of a
+loading bar, which costs the fold many times an ordinary line. (bench.catalogue folds a recorded load over and over.)
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from watch.state import WatchState
 
 ENTRIES = 200_000
 UNIT = "vllm-bench.service"
+BAR_EACH = 50
 PIECE = 1 << 16
 """bytes handed over at once, as they come from the link"""
 REMOTE = Path("/lib/systemd/systemd-journal-remote")
@@ -74,7 +79,8 @@ def _write(path: Path) -> None:
     ) as remote:
         assert remote.stdin is not None
         for number in range(ENTRIES):
-            text = LINES[number % len(LINES)] % (number % 60, number)
+            bar = number % BAR_EACH == 0
+            text = (LINES[-1] if bar else LINES[number % (len(LINES) - 1)]) % (number % 60, number)
             message = text.encode()
             head = (
                 f"__REALTIME_TIMESTAMP={start + number * 250}\n__MONOTONIC_TIMESTAMP={number * 250 + 1}\n"

@@ -6,6 +6,7 @@ import gzip
 import http.server
 import itertools
 import json
+import lzma
 import re
 import shutil
 import socket
@@ -83,6 +84,30 @@ def test_a_version_without_speculation_says_so_and_shows_no_zero() -> None:
     assert (view.acceptance_rate, view.acceptance_length, view.per_position) == (None, None, ())
     assert "drafts" in view.missing
     assert "TTFT" not in view.missing
+
+
+@pytest.mark.parametrize("name", ["cpu-ngram", "cpu-small-ngram", "cpu-tp2", "cpu-baseline-cold"])
+def test_recorded_cpu_servers_read_as_their_pages_say(name: str) -> None:
+    """From the first to the last page, all within one window (the times are set close together)."""
+    raw = lzma.decompress((RECORDINGS / name / "metrics.jsonl.xz").read_bytes()).splitlines()
+    texts = [text for row in map(json.loads, raw) if "vllm:" in (text := row.get("body") or row.get("text") or "")]
+    assert len(texts) > 1
+    view = folded([(float(number), text) for number, text in enumerate([texts[0], texts[-1]])]).view()
+    assert view is not None
+
+    def grew(counter: str) -> float:
+        return value(texts[-1], counter) - value(texts[0], counter)
+
+    assert view.generation_tps == pytest.approx(grew("vllm:generation_tokens_total"))
+    assert view.prompt_tps == pytest.approx(grew("vllm:prompt_tokens_total"))
+    count = grew("vllm:inter_token_latency_seconds_count")
+    assert count > 0
+    assert view.itl_mean == pytest.approx(grew("vllm:inter_token_latency_seconds_sum") / count)
+    if "vllm:spec_decode_num_drafts_total" in texts[-1]:
+        drafts, accepted = (grew(f"vllm:spec_decode_num_{what}_total") for what in ("drafts", "accepted_tokens"))
+        assert view.acceptance_length == pytest.approx(1 + accepted / drafts)
+    else:
+        assert view.acceptance_length is None
 
 
 def test_cpu_page_of_032() -> None:

@@ -32,10 +32,6 @@ from tests.probes.journals import HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, sa
 from tests.probes.test_nvidia_smi import PLAY
 from tests.probes.test_serving import PAGE, Server, http
 
-real_journal = pytest.mark.skipif(
-    not (HAS_JOURNALCTL and JOURNAL_REMOTE.exists()), reason="needs journalctl and Debian's systemd-journal-remote"
-)
-
 SHOWN = """\
 Id=vllm.service
 LoadState=loaded
@@ -77,6 +73,8 @@ class Machine(Programs):
 
 @pytest.fixture
 async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Machine]:
+    if not (HAS_JOURNALCTL and JOURNAL_REMOTE.exists()):
+        pytest.skip("needs journalctl and Debian's systemd-journal-remote")
     monkeypatch.setattr("probes.supervise.SHORTEST", 0.02)
     server = Server()
     await server.start()
@@ -100,7 +98,6 @@ def probe(reader: Reader, name: str) -> list[tuple[str, str]]:
     return [(reading.state, reading.reason) for reading in reader.of(ProbeReading) if reading.probe == name]
 
 
-@real_journal
 async def test_everything_at_once_over_at_most_six_channels(machine: Machine) -> None:
     machine.server.answer = lambda path: http(200, PAGE if path.startswith("/metrics") else b"")
     reader = Reader(Supervisor(machine.host, "vllm", gpu="nvidia-smi").batches())
@@ -119,7 +116,6 @@ async def test_everything_at_once_over_at_most_six_channels(machine: Machine) ->
     }
 
 
-@real_journal
 async def test_a_lost_link_loses_no_line_and_repeats_none(machine: Machine) -> None:
     reader = Reader(Supervisor(machine.host, "vllm", gpu="none").batches())
     await reader.until(lambda reader: "two" in texts(reader))
@@ -138,7 +134,6 @@ async def test_a_lost_link_loses_no_line_and_repeats_none(machine: Machine) -> N
     assert [state for state, _ in probe(reader, "unit") if state == "failed"] == [], "the link's own reading says it"
 
 
-@real_journal
 async def test_a_line_of_systemds_asks_the_unit_at_once(machine: Machine) -> None:
     reader = Reader(Supervisor(machine.host, "vllm", gpu="none").batches())
     await reader.until(lambda reader: "two" in texts(reader) and reader.of(HealthReading))

@@ -79,7 +79,13 @@ system|user)
   # a session of its own: what the link's end ends is the session of the link
   setsid sh -c 'exec /bin/sh "$@" </dev/null >/dev/null 2>&1' sh \
     "$stage/steps.sh" "$action" "$unit" "$fallback" "$who" </dev/null >/dev/null 2>&1 &
-  exit 0 ;;
+  # until it stands on its own: with this shell ends whatever is still in its process group
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    [ ! -s "$log" ] || exit 0
+    sleep 0.5
+  done
+  echo 'the steps did not begin' >&2
+  exit 73 ;;
 esac
 """
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from hashlib import sha256
 from typing import Literal
 
@@ -50,13 +49,8 @@ class Rights(Struct, frozen=True, kw_only=True):
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What goes before a command that needs these rights, where any command may be run with them."""
-        return ("sudo", "-n", "--") if self.how == "sudo" and self.level == "full" else ()
-
-    @property
-    def scope(self) -> str:
-        """systemctl's word for whose manager it is."""
-        return "--user" if self.user else "--system"
+        """What goes before a command that changes something."""
+        return ("sudo", "-n", "--") if self.how == "sudo" else ()
 
     def may(self, action: Action) -> bool:
         return self.level == "full" or (self.level == "manage" and action not in CHANGES_FILES)
@@ -134,8 +128,3 @@ def runner(unit: str) -> str:
     if plain != stem or len(plain) > 200:
         plain = f"{plain[:180]}-{sha256(stem.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return f"firstlight-{plain}.service"
-
-
-def new_id() -> str:
-    """For an ``Order``."""
-    return secrets.token_hex(6)

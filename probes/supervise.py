@@ -46,8 +46,7 @@ class Supervisor:
     server; None: read from the server's own arguments, else http://127.0.0.1:8000. ``since``: UTC seconds, or anything
     ``journalctl --since`` takes; None: from the current invocation's first line. ``api_key``: sent to the server,
     never recorded; None: what the operator's environment has as FIRSTLIGHT_API_KEY. ``gpu``: ``auto`` (NVML in
-    process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``; ``gpu_interval``:
-    seconds between two samples, 0.1 at least. Raises
+    process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``. Raises
     ``endpoint.BadEndpoint`` for what is no URL.
 
     At most six channels of the host: journal, unit, GPU, storage, HTTP, and one for what is asked seldom.

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from msgspec.structs import replace
 
@@ -218,11 +218,10 @@ class Supervisor:
     # --- what one probe learns for another
 
     async def _journal(self) -> None:
-        try:
+        with suppress(TimeoutError, HostError):
+            await self._host.up()
             async with asyncio.timeout(UNIT_WAIT):
                 await self._unit_known.wait()
-        except TimeoutError:
-            pass
         unit = self._last_unit
         probe = JournalProbe(
             self._host,

@@ -133,10 +133,14 @@ class UnitProbe:
         return self._server[1]
 
     def _compare(self, said: bytes, at: float, took: float) -> None:
-        """The host's clock against ours. The answer's own way makes it uncertain by what it took."""
+        """The host's clock against ours. The answer's own way makes it uncertain by what it took; an offset once taken
+        stands while it is right to half a second, so that time goes evenly."""
         if re.fullmatch(rb"\d{9,11}\.\d{1,9}", said):
             ahead = float(said) - at
-            self.offset = ahead if abs(ahead) > 1.0 + took else 0.0
+            if abs(ahead) <= 1.0 + took:
+                ahead = 0.0
+            if abs(ahead - self.offset) > 0.5 + took:
+                self.offset = ahead
 
 
 def near_names(unit: str, listing: bytes, most: int = 5) -> tuple[str, ...]:

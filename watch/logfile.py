@@ -255,14 +255,17 @@ def _export(chunks: Iterator[bytes], name: str, sieve: Sieve | None) -> Iterator
             yield out
 
 
-def _ends(chunks: Iterator[bytes], decoder: ExportDecoder) -> Iterator[list[JournalLine]]:
+def _ends(chunks: Iterator[bytes], decoder: ExportDecoder, size: int = 4096) -> Iterator[list[JournalLine]]:
+    """Lines in groups that do not depend on how the bytes came."""
+    held: list[JournalLine] = []
     for chunk in chunks:
-        lines = decoder.feed(chunk)
-        if lines:
-            yield lines
-    last = decoder.close()
-    if last:
-        yield last
+        held += decoder.feed(chunk)
+        while len(held) >= size:
+            yield held[:size]
+            del held[:size]
+    held += decoder.close()
+    if held:
+        yield held
 
 
 def _from(chunks: Iterator[bytes], offset: int) -> Iterator[bytes]:
@@ -420,7 +423,7 @@ def _unpacked(file: BinaryIO, size: int, name: str) -> Iterator[bytes]:
     """A file's bytes; gzip, xz and bzip2 are unpacked. A file that breaks off gives what there is."""
     magic = file.read(6)
     file.seek(0)
-    source: BinaryIO | gzip.GzipFile | lzma.LZMAFile | bz2.BZ2File = file
+    source: Any = file
     if magic.startswith(b"\x1f\x8b"):
         source = gzip.GzipFile(fileobj=file)
     elif magic.startswith(b"\xfd7zXZ"):
@@ -430,7 +433,8 @@ def _unpacked(file: BinaryIO, size: int, name: str) -> Iterator[bytes]:
     any_yet = False
     while True:
         try:
-            chunk = source.read(size)
+            # read1: what was unpacked before the damage is not lost
+            chunk = source.read(size) if source is file else source.read1(size)
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             if any_yet:
                 return  # cut short: what there was has been given

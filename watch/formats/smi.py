@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 
 from probes.readings import CommandReading, GpuDevice, GpuProcess, GpuProcesses, GpuReading, ProbeReading, Reading
 
 _UNIT = re.compile(r"\s*\[[^\]]*\]$")
+_COLUMN = re.compile(r"^[a-z][a-z0-9_.]*$")
 _NUMBER = re.compile(r"^-?\d+(?:\.\d+)?")
 _ABSENT = re.compile(r"^\[?(?:N/A|Not Supported|Not Available|Insufficient Permissions)\]?$", re.IGNORECASE)
 _BROKEN = re.compile(
@@ -75,7 +75,7 @@ def header_of(line: str) -> list[str] | None:
     """The names of a CSV header, without units; None where the line is none."""
     names = [_UNIT.sub("", part.strip()) for part in line.split(",")]
     known = [name for name in names if name in _FIELDS or name in _PROCESS]
-    return names if len(names) >= 2 and len(known) >= max(2, len(names) - 3) else None
+    return names if len(known) >= 2 and all(map(_COLUMN.match, names)) else None
 
 
 def from_csv(text: str, name: str, at: float, names: list[str] | None = None) -> list[Reading]:
@@ -99,7 +99,7 @@ def from_csv(text: str, name: str, at: float, names: list[str] | None = None) ->
             continue
         if not shell or names is None:
             continue
-        row = next(csv.reader([line], skipinitialspace=True), [])
+        row = [part.strip() for part in line.split(",")]
         ref = f"{name}:{number}"
         if len(row) != len(names):
             out.append(CommandReading(at=at, command="nvidia-smi", stdout=line, ref=f"{name}:{number}"))

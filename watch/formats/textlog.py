@@ -21,6 +21,7 @@ FOLLOW = 16
 """Lines after the last that looks like a traceback's that are taken whatever they hold."""
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BEGINS = re.compile(rb"Traceback \(most recent call last\)|validation errors? for |^usage: ", re.MULTILINE)
+_INDENTED = re.compile(rb'(?:^|"|[\])] ) {2,}\S')
 _BENCH = re.compile(
     r"Namespace\([^)]*(?:subparser='bench'|bench_type=)|Starting initial single prompt test run|"
     r"Serving Benchmark Result|vllm/benchmarks/|benchmark_serving\.py"
@@ -29,8 +30,9 @@ _NOISE = re.compile(r"^-- (?:Journal begins|Logs begin|Boot |Reboot |No entries|
 
 
 def follows(line: bytes) -> bool:
-    """Whether a line may be one of a traceback: its first, a frame, a line of source."""
-    return b"    " in line or b"File " in line or b"raceback (most" in line or b"validation error" in line
+    """Whether a line (bare, with a head, or in a record of JSON) may be one of a traceback: its first, a frame, a line
+    of source."""
+    return _INDENTED.search(line) is not None or b"raceback (most" in line or b"validation error" in line
 
 
 class Blocks:

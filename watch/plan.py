@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from probes.operate.orders import Edit, File, UnitFiles
+from probes.operate.orders import Edit, File, Saved, UnitFiles
 from watch.revisions import digest
 
 PACKAGED = ("/usr/lib/", "/lib/", "/usr/local/lib/", "/usr/share/", "/usr/local/share/")
@@ -144,3 +144,24 @@ def _own(now: UnitFiles, path: str) -> bool:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def undo(now: UnitFiles, kept: Saved) -> Plan:
+    """From the files as they are to those that an action kept before it changed them."""
+    present = {file.path: file.text for file in now.files}
+    edits = tuple(edit for edit in kept.edits if edit.text is None or present.get(edit.path) != edit.text)
+    if now.load == "masked":
+        return Plan(refused=f"{now.unit} is masked: systemctl unmask {now.unit} first")
+    if not edits:
+        return Plan(refused="The files are as they were before that action")
+    back = {edit.path: edit.text for edit in edits}
+    texts = {**present, **back}
+    main = now.files[0].path if now.files else ""
+    text = next((text for path, text in texts.items() if _name(path) == now.unit and text is not None), None)
+    if text is None and main and back.get(main, "") is not None:
+        text = present.get(main)
+    verify: list[tuple[str, str]] = []
+    if text is not None:  # else another file comes into force again, which is not known here
+        verify.append((now.unit, text))
+        verify += [(f"{now.unit}.d/{_name(p)}", t or "") for p, t in texts.items() if p.endswith(".conf")]
+    return Plan(edits=edits, expect=digest(now.files), verify=tuple(verify))

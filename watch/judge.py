@@ -24,7 +24,7 @@ from probes.readings import (
     UnitReading,
 )
 from watch.gpu_notes import reasons
-from watch.texts import duration
+from watch.texts import duration, sentence
 from watch.unitfile import commands, environment, settings, stray
 from watch.view import GpuView, StallView
 from watch.words import Phase, State
@@ -293,7 +293,12 @@ class Judge:
         busy = [device for device in devices if device.utilization is not None and device.utilization >= 90]
         small = [device for device in busy if device.used_mib is not None and device.used_mib < 3000]
         nccl = "nccl" in stall.what.lower()
-        values = {"what": stall.what.rstrip("."), "usual": stall.usual.rstrip("."), "_kind": _STALL_KIND.get(phase, "")}
+        values = {
+            "what": stall.what.rstrip("."),
+            "usual": sentence(stall.usual),
+            "phase": phase,
+            "_kind": _STALL_KIND.get(phase, ""),
+        }
         refs = (devices[0].ref,) if devices and devices[0].ref else ()
         if phase == "dist-init" and (nccl or (busy and len(small) == len(devices))):
             if busy:

@@ -320,8 +320,9 @@ def _kind(head: bytes, name: str) -> Kind:
         found = _json_kind(head, line.strip(b"\x1e"), name)
         if found is not None:
             return found
-    control = sum(head.count(bytes((code,))) for code in (*range(7), *range(14, 27)))
-    if b"\x00" in head[:4096] or control > len(head) // 50:
+    odd = head.count(b"\xef\xbf\xbd") + sum(head.count(bytes((code,))) for code in (*range(7), *range(14, 27)))
+    undecoded = head.decode("utf-8", "ignore").encode()
+    if odd + len(head) - len(undecoded) > len(head) // 10 + 8:
         raise NotReadable(
             f"{name} is not a log: it holds binary data",
             "Give what the service printed (journalctl -u UNIT -o export > FILE), a unit file or a command's output.",

@@ -203,6 +203,7 @@ class WatchState:
             load=load.number if load is not None else 0,
             phase=self._phase(load),
             ready=load is not None and load.ready_line is not None,
+            stopping=load is not None and load.stop_at is not None,
         ):
             changes |= Changes.FINDINGS
             if self._fatal(load, line.at, speaker):

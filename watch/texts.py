@@ -51,6 +51,12 @@ def short(text: str, most: int) -> str:
     return f"{text[:head].rstrip()} … {text[-(most - head) :].lstrip()}"
 
 
+def sentence(text: str) -> str:
+    """With a capital at its beginning and no full stop at its end."""
+    text = text.strip().rstrip(".")
+    return text[:1].upper() + text[1:]
+
+
 def duration(seconds: float) -> str:
     """12 s, 3 min, 1 h 05 min."""
     whole = max(0, round(seconds))

@@ -14,7 +14,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from probes.operate.orders import File
-from watch.unitfile import commands, effective, settings
+from watch.unitfile import BadQuoting, commands, effective, settings, words
 
 __all__ = [
     "Change",
@@ -23,6 +23,7 @@ __all__ = [
     "argument_changes",
     "arguments_of",
     "digest",
+    "failed_before",
     "joined",
     "setting_changes",
     "split_files",
@@ -177,8 +178,12 @@ def _settings(text: str) -> dict[str, str]:
         if setting.key == "ExecStart" and setting.section == "Service":
             continue
         if setting.key == "Environment":
-            for entry in setting.value.split():
-                name, equals, value = entry.strip("\"'").partition("=")
+            try:
+                entries = [word.text for word in words(setting.value)]
+            except BadQuoting:
+                entries = setting.value.split()
+            for entry in entries:
+                name, equals, value = entry.partition("=")
                 if equals:
                     out[f"{setting.section}.Environment {name}"] = value
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from hashlib import sha256
 from typing import Literal
 
@@ -49,8 +50,13 @@ class Rights(Struct, frozen=True, kw_only=True):
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What goes before a command that changes something."""
-        return ("sudo", "-n", "--") if self.how == "sudo" else ()
+        """What goes before a command that needs these rights, where any command may be run with them."""
+        return ("sudo", "-n", "--") if self.how == "sudo" and self.level == "full" else ()
+
+    @property
+    def scope(self) -> str:
+        """systemctl's word for whose manager it is."""
+        return "--user" if self.user else "--system"
 
     def may(self, action: Action) -> bool:
         return self.level == "full" or (self.level == "manage" and action not in CHANGES_FILES)
@@ -128,3 +134,8 @@ def runner(unit: str) -> str:
     if plain != stem or len(plain) > 200:
         plain = f"{plain[:180]}-{sha256(stem.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return f"firstlight-{plain}.service"
+
+
+def new_id() -> str:
+    """For an ``Order``."""
+    return secrets.token_hex(6)

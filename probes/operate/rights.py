@@ -96,6 +96,5 @@ def by_hand(order: Order, *, user: bool = False, stop_limit: str = "") -> tuple[
         lines.append(f"{ctl} stop {unit}")
     if order.action != "stop":
         lines.append("nvidia-smi   # until nobody holds the memory")
-        lines.append(f"{ctl} reset-failed {fallback}")
-        lines.append(f"{ctl} start {fallback}")
+        lines.append(f"{ctl} reset-failed {fallback} 2>/dev/null; {ctl} start {fallback}")
     return tuple(lines)

@@ -104,10 +104,12 @@ class UnitReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="u
 
 
 class UnitFile(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="unit-file"):
-    """``systemctl cat``: the unit's text and its drop-ins."""
+    """``systemctl cat``: the unit's text and its drop-ins. ``environment``: text of each environment file that can be
+    read, by path."""
 
     unit: str
     text: str
+    environment: dict[str, str] = {}
 
 
 class GpuDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -147,6 +149,8 @@ class GpuDevice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """for a MIG device: the index of the GPU it is a part of"""
     error: str = ""
     """What the driver said instead of figures for this device."""
+    memory_asked: bool = True
+    """False: its memory was not asked for, so that its absence says nothing"""
     ref: str = ""
 
 

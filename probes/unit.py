@@ -34,6 +34,7 @@ show)
   date +%s.%N
   show 2>/dev/null || { times=; show 2>&1; } ;;
 cat) systemctl "$scope" --no-pager cat -- "$unit" ;;
+env) head -c 65536 -- "$control" 2>/dev/null ;;
 argv)
   while IFS= read -r pid; do
     printf '\036%s\n' "$pid"
@@ -46,8 +47,9 @@ esac
 }
 """
 """Asks: ``show`` (the host's time in seconds on the first line, then the properties), ``cat``, ``near`` (a unit name
-first on each line), ``argv CGROUP`` (for each process of the group the byte 036, its pid, and its arguments, one a
-line). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC because of TZ."""
+first on each line), ``env PATH`` (an environment file), ``argv CGROUP`` (for each process of the group the byte 036,
+its pid, and its arguments, one a line). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC
+because of TZ."""
 
 EVERY = 5.0
 SUFFIXES = (".service", ".scope", ".slice", ".socket", ".target", ".timer", ".mount")
@@ -120,9 +122,20 @@ class UnitProbe:
             answer = await asker.ask("cat")
             if answer.status == 0 and answer.output.strip():
                 text = answer.output.decode("utf-8", "backslashreplace")
-                out.append(UnitFile(at=reading.at, unit=reading.unit, text=text))
+                environment = await self._environment(asker, reading)
+                out.append(UnitFile(at=reading.at, unit=reading.unit, text=text, environment=environment))
             self._text_of = text_of
         return out
+
+    async def _environment(self, asker: Asker, reading: UnitReading) -> dict[str, str]:
+        """The environment files that can be read; most are root's alone."""
+        found: dict[str, str] = {}
+        for path in reading.environment_files:
+            if "\n" not in path:
+                answer = await asker.ask(f"env {path}")
+                if answer.status == 0:
+                    found[path] = answer.output.decode("utf-8", "backslashreplace")
+        return found
 
     async def _server_argv(self, asker: Asker, reading: UnitReading) -> tuple[str, ...]:
         """Asked again until a server is among the processes, then once a start."""

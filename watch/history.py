@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -57,6 +58,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             UNIQUE (target, unit, run)
         )""",
     ),
+    ("ALTER TABLE revisions ADD COLUMN environment TEXT NOT NULL DEFAULT '{}'",),
 )
 """One tuple of statements a step; ``PRAGMA user_version`` counts the steps that a file has been through. Steps are only
 ever added."""
@@ -88,8 +90,9 @@ class LoadRecord(Struct, frozen=True, kw_only=True):
 
 
 class Revision(Struct, frozen=True, kw_only=True):
-    """The text of a unit, its drop-ins and environment files at the time of a load. ``known_good``: a load with it
-    reached ready. ``load_seconds``: of its last load that did."""
+    """The text of a unit with its drop-ins at the time of a load, exact: it is what a roll-back writes.
+    ``environment``: its environment files by path, without their secrets. ``known_good``: a load with it reached
+    ready. ``load_seconds``: of its last load that did."""
 
     id: int
     target: str
@@ -97,6 +100,7 @@ class Revision(Struct, frozen=True, kw_only=True):
     text: str
     first_seen: float
     last_seen: float
+    environment: dict[str, str] = {}
     loads: int = 0
     known_good: bool = False
     last_outcome: str = ""
@@ -217,9 +221,14 @@ class History:
 
     # Revisions
 
-    def keep_revision(self, target: str, unit: str, text: str, at: float) -> int:
-        """Id of the revision with this text, made anew if it is not the text of an earlier one."""
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    def keep_revision(
+        self, target: str, unit: str, text: str, at: float, environment: Mapping[str, str] | None = None
+    ) -> int:
+        """Id of the revision with this text and these environment files, made anew if there is none. ``environment``:
+        without secrets: it is kept as it is given."""
+        files = dict(sorted((environment or {}).items()))
+        whole = text + (_json(files) if files else "")
+        digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
         with self._database.writing():
             row = self._database.one(
                 "SELECT id, first_seen, last_seen FROM revisions WHERE target = ? AND unit = ? AND digest = ?",
@@ -230,6 +239,7 @@ class History:
                 "unit": unit,
                 "digest": digest,
                 "text": text,
+                "environment": _json(files),
                 "first_seen": min(at, row["first_seen"]) if row is not None else at,
                 "last_seen": max(at, row["last_seen"]) if row is not None else at,
             }
@@ -270,6 +280,7 @@ class History:
             text=row["text"],
             first_seen=row["first_seen"],
             last_seen=row["last_seen"],
+            environment=_read(row["environment"], dict[str, str], {}),
             loads=len(loads),
             known_good=any(load.outcome == "ready" for load in loads),
             last_outcome=loads[0].outcome if loads else "",

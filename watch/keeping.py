@@ -59,9 +59,17 @@ class Keeper:
         self._written: dict[str, tuple[str, str, str, str]] = {}
 
     def keep(
-        self, load: Load, key: Key, *, unit_text: str = "", versions: Mapping[str, str] | None = None, cause: str = ""
+        self,
+        load: Load,
+        key: Key,
+        *,
+        unit_text: str = "",
+        environment: Mapping[str, str] | None = None,
+        versions: Mapping[str, str] | None = None,
+        cause: str = "",
     ) -> None:
-        """``unit_text``: the unit with its drop-ins, where known; it becomes the load's revision."""
+        """``unit_text``: the unit with its drop-ins as the load was started with it, where known; with the environment
+        files (without secrets) it becomes the load's revision."""
         record = load_record(load, key, versions=versions or {}, cause=cause)
         name = record.invocation or f"started:{record.started:.0f}"
         stamp = (record.outcome, load.phase, key.arguments, unit_text)
@@ -70,7 +78,7 @@ class Keeper:
         try:
             revision = 0
             if unit_text:
-                revision = self._history.keep_revision(key.target, key.unit, unit_text, load.started)
+                revision = self._history.keep_revision(key.target, key.unit, unit_text, load.started, environment)
             self._history.record_load(load_record(load, key, versions=versions or {}, cause=cause, revision=revision))
         except HistoryError as error:
             self.reason = str(error)

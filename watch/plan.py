@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from probes.operate.orders import Edit, File, Saved, UnitFiles
+from watch.redact import HIDDEN
 from watch.revisions import digest
 
 PACKAGED = ("/usr/lib/", "/lib/", "/usr/local/lib/", "/usr/share/", "/usr/local/share/")
@@ -115,6 +116,10 @@ def _refused(now: UnitFiles, wanted: Sequence[File]) -> str:
     if generated(now.files[0].path) or "/systemd/transient/" in now.files[0].path:
         path = now.files[0].path
         return f"{path} is made by a generator or by systemd-run and would be made anew: change its source instead"
+    held = {line for file in now.files for line in file.text.splitlines()}
+    for file in wanted:
+        if any(HIDDEN in line and line not in held for line in file.text.splitlines()):
+            return f"{file.path} is only known with its secrets taken out ({HIDDEN}): bring it back by hand"
     if generated(wanted[0].path):
         return f"{wanted[0].path} was made by a generator or by systemd-run: it cannot be brought back from here"
     return ""

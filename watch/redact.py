@@ -68,6 +68,16 @@ class Redactor:
             data = _replace(data, pattern, span)
         return data.decode("utf-8", "surrogatepass")
 
+    def environment(self, text: str) -> str:
+        """An environment file without secrets: the names stay."""
+        return "".join(self._variable(line) for line in text.splitlines(keepends=True))
+
+    def _variable(self, line: str) -> str:
+        name, equals, value = line.partition("=")
+        if equals and value.strip() and says_secret(name.strip().removeprefix("export "), variable=True):
+            return f"{name}={HIDDEN}{line[len(line.rstrip()) :]}"
+        return self.text(line)
+
     def _suspect(self, data: bytes) -> bool:
         if _WIDE.search(data) is not None:
             return True
@@ -78,6 +88,8 @@ class Redactor:
             if says_secret(name) and not _harmless(value.encode("utf-8", "surrogatepass")):
                 return HIDDEN
             return self.text(value)
+        if isinstance(value, Mapping) and name == "environment":
+            return {key: self.environment(item) if isinstance(item, str) else item for key, item in value.items()}
         if isinstance(value, Mapping):
             return {key: self._walk(item, str(key)) for key, item in value.items()}
         if isinstance(value, list | tuple):

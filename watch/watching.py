@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from probes.clock import SYSTEM, Clock, StoryClock
-from probes.readings import AnyReading, JournalLine, Reading
+from probes.readings import AnyReading, JournalLine, Reading, UnitFile
 from watch.batch import Batch, Mode, SourceStatus
 from watch.changes import Changes
 from watch.ledger import Ledger
@@ -205,6 +205,8 @@ class Watching:
                 offsets.append(offset)
                 if len(lines) < LINES_AT_ONCE:
                     continue
+            if self._ledger is not None:
+                self._ledger.see(reading)
             self._fold(lines, offsets, None if isinstance(kept, JournalLine) else kept)
             lines, offsets = [], []
             if time.perf_counter() - turn > SLICE:
@@ -219,11 +221,8 @@ class Watching:
         changes = self.state.apply_lines(lines) | Changes.JOURNAL if lines else Changes.NONE
         if then is not None:
             changes |= self.state.apply(then)
-        if self._ledger is not None:
-            if then is not None:
-                self._ledger.see(then)
-            if changes & Changes.LOAD:
-                self._ledger.keep()
+        if self._ledger is not None and (changes & Changes.LOAD or isinstance(then, UnitFile)):
+            self._ledger.keep()
         self._lines += lines
         self._offsets += offsets
         self._changes |= changes

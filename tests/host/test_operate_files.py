@@ -9,10 +9,12 @@ import pytest
 
 from probes.operate.files import read_files, saved
 from probes.operate.orders import File, Order, UnitFiles
+from probes.readings import UnitFile
 from tests.host.machine import Machine
 from tests.host.operator import Operator, outcomes, story
 from tests.host.proxy import Proxy
 from tests.host.service import Service, fresh_name, shell
+from tests.host.watcher import Watcher
 from watch.plan import plan, undo
 
 GOOD = f"[Unit]\nDescription=a server\n[Service]\nExecStart={shell('echo good; exec sleep 600')}\n"
@@ -312,3 +314,12 @@ async def test_the_link_cut_while_the_steps_are_handed_over(machine: Machine, pr
     assert steps[-1].outcome == "done", story(steps)
     assert text_of(machine, path_of(service)) == GOOD
     assert await service.shows("ActiveState") == "active"
+
+
+async def test_environment_files_are_read_with_the_unit(machine: Machine, target: str, service: Service) -> None:
+    machine.write(f"/etc/{service.name}.env", "TP=8\nHF_TOKEN=abcdef\n", 0o600)
+    service.write(GOOD.replace("[Service]", f"[Service]\nEnvironmentFile=/etc/{service.name}.env"))
+    for login, files in (("root", {f"/etc/{service.name}.env": "TP=8\nHF_TOKEN=abcdef\n"}), ("guest", {})):
+        async with Watcher(f"{login}@{target}", service.name) as seen:
+            await seen.until(lambda seen=seen: seen.of(UnitFile))
+            assert seen.of(UnitFile)[-1].environment == files

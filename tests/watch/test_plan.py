@@ -82,6 +82,7 @@ def test_generated_drop_ins_are_left() -> None:
         (now(File(f"/run/systemd/transient/{UNIT}", "a")), [File(f"{ETC}/{UNIT}", "b")], "systemd-run"),
         (now(File(f"{ETC}/{UNIT}", "a"), unread={"/etc/x.conf": "Permission denied"}), [File("/x", "")], "x.conf"),
         (now(File(f"{ETC}/{UNIT}", "a")), [], "known"),
+        (now(File(f"{ETC}/{UNIT}", "--api-key x")), [File(f"{ETC}/{UNIT}", "--api-key ***")], "secrets"),
     ],
 )  # fmt: skip
 def test_refused(files: UnitFiles, wanted: list[File], word: str) -> None:

@@ -89,6 +89,8 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """harmless by itself, whatever its level says"""
     phase: Phase | None = None
     """what it is about, where that is not the moment it was printed"""
+    by_phase: bool = False
+    """what its kind is depends on what the load was doing: a full disk while weights come is about the weights"""
     fold: str = ""
     """one finding for each value of this text (``{bdf}``); empty: one for all"""
     until: Literal["", "ready"] = ""

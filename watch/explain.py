@@ -115,7 +115,7 @@ def _phase(view: View, state: State, present: Sequence[FindingView], severity: S
     main = next((f for f in present if not f.benign and not f.consequence_of), None)
     if view.load is None or view.load.phase == "n/a":
         if main is not None and main.kind in HOST_KINDS:
-            return "n/a"
+            return "pre-start" if state == "failed" and main.kind == "unit" and seen.lines else "n/a"
         if any(page.samples for page in seen.metrics):
             return "serving"
         if state == "ready" and not seen.bench:
@@ -127,7 +127,7 @@ def _phase(view: View, state: State, present: Sequence[FindingView], severity: S
         return main.phase
     if state in ("loading", "stalled") and main.severity == severity != "info":
         return main.phase
-    if severity == "info" and main.kind in ABOUT_READING:
+    if severity == "info" and main.kind in ABOUT_READING and (main.kind == "journal" or state == "ready"):
         return main.phase
     return view.phase
 
@@ -173,6 +173,10 @@ def _whole(files: Files, seen: Seen, state: WatchState, view: View) -> None:
     if refused and healthy:
         refs = (refused[0][1].ref, healthy[-1].ref)
         findings.note("api-key", {"path": refused[0][0]}, load=number, at=seen.until, phase="ready", refs=refs)
+    if load is None and seen.answers and all(answer.status is None for _, answer in seen.answers):
+        silent = [answer.ref for _, answer in seen.answers]
+        why = next((answer.error for _, answer in seen.answers if answer.error), "")
+        findings.note("endpoint-refused", {"why": why}, load=0, at=seen.until, phase="n/a", refs=silent)
     if load is not None and load.number > 1 and len(view.loads) > 1:
         before = next((one for one in reversed(view.loads) if one.number == load.number - 1), None)
         if before is not None and before.state in ("stopped", "ready", "unknown"):

@@ -266,6 +266,8 @@ class Findings:
             for entry in self._block_entries.get(block.chain, ()):
                 if entry in self._last_entries:
                     entry.detail(step.text)
+                    if entry.count == 1:
+                        entry.show(ref)
             return []
         if step.what not in ("raised", "lone"):
             return []

@@ -39,6 +39,8 @@ class Gathered:
         entry = self._entries.get(key)
         if entry is None:
             self.order += 1
+            if row.kind == "compile" and phase == "profile":
+                phase = "compile"  # the profiling run is what calls the compiler
             entry = Entry(key, row, load, self.order, row.phase or phase, at, at)
             self._entries[key] = entry
             self.by_load.setdefault(load, []).append(entry)

@@ -24,6 +24,7 @@ from probes.readings import (
     UnitReading,
 )
 from watch.gpu_notes import reasons
+from watch.manager import same_unit
 from watch.texts import duration, sentence
 from watch.unitfile import commands, environment, settings, stray
 from watch.view import GpuView, StallView
@@ -58,6 +59,12 @@ _GIVEN = re.compile(
     r"WATCHDOG_\w+|SERVICE_RESULT|EXIT_CODE|EXIT_STATUS|MONITOR_\w+|MEMORY_PRESSURE_\w+|XDG_RUNTIME_DIR|PIDFILE)$"
 )
 _VLLM = re.compile(r"(?:^|/)(?:vllm|python[\d.]*|uv|sglang)$")
+_SERVER = re.compile(r"^VLLM::|^sglang::|\bvllm serve\b|sglang\.launch_server")
+"""Names under which a server's processes stand on a GPU"""
+_ENDING = 10.0
+"""Seconds that the last processes of a unit may take to leave the GPUs"""
+_SSH = frozenset(("ssh", "scp", "sftp", "autossh", "mosh"))
+_SSH_SAYS = re.compile(r"REMOTE HOST IDENTIFICATION|Host key verification failed|ssh: connect to host|kex_exchange")
 _FROM_RESULT = {
     "start-limit-hit": "start-limit",
     "oom-kill": "unit-oom-kill",
@@ -73,6 +80,8 @@ class Judge:
         self._healthy: HealthReading | None = None
         self._memory: IoReading | None = None
         self._devices: GpuReading | None = None
+        self._on_gpus: GpuProcesses | None = None
+        self._orphaned = False
         self._variables: dict[str, tuple[str, str]] = {}
         self._gpu_errors = False
         self._link_down = False
@@ -118,6 +127,7 @@ class Judge:
         elif "needs-reload" in present:
             yield Observation(over=frozenset(("needs-reload",)))
         yield from self._notify(reading.at, present)
+        yield from self._orphans()
         if reading.active == "failed":
             row = _FROM_RESULT.get(reading.result, "")
             if row and row not in present:
@@ -142,7 +152,7 @@ class Judge:
         if reading.status == 200:
             self._healthy = reading
             yield from self._notify(reading.at, frozenset())
-        elif reading.status is not None and reading.status >= 500 and state in ("ready", "failed"):
+        elif reading.status is not None and reading.status >= 500 and state in ("ready", "failed", "unknown"):
             yield Observation("health-dead", values={"status": str(reading.status)}, ref=reading.ref, host=False)
 
     def _look_unit_file(self, reading: UnitFile, present: frozenset[str]) -> Iterator[Observation]:
@@ -206,7 +216,7 @@ class Judge:
             if device.error:
                 errors = True
                 yield Observation(text=device.error, speaker="gpu", values=values, ref=ref)
-            elif device.total_mib is None and device.used_mib is None and device.name:
+            elif device.memory_asked and device.total_mib is None and device.used_mib is None and device.name:
                 known = {} if self._memory is None else _memory(self._memory)
                 yield Observation("unified-memory", values={**values, **known}, ref=ref)
                 if self._memory is not None and self._memory.ref:
@@ -220,7 +230,33 @@ class Judge:
             yield Observation(over=frozenset(("gpu", "judged")))
         self._gpu_errors = errors
 
+    def _orphans(self) -> Iterator[Observation]:
+        """Servers on the GPUs although the unit does not run."""
+        unit, on_gpus = self._unit, self._on_gpus
+        if unit is None or on_gpus is None:
+            return
+        # what was on the GPUs just before the unit ended is no news, nor is what another unit runs
+        ended = unit.active in ("inactive", "failed")
+        since = max(unit.state_changed, unit.main_exited)
+        late = not since or on_gpus.at >= since + _ENDING
+        mine = [p for p in on_gpus.processes if _SERVER.search(p.name) and same_unit(p.unit, unit.unit)]
+        if not (ended and late and mine):
+            if self._orphaned and (not mine or not ended):
+                self._orphaned = False
+                yield Observation(over=frozenset(("leftover-orphans",)))
+            return
+        self._orphaned = True
+        held = sum(process.used_mib or 0.0 for process in mine) / 1024
+        size = f" hold {held:.1f} GiB of GPU memory" if held else " are on the GPUs"
+        name = unit.unit or "The unit"
+        who = f"{name} is {unit.active}, and {len(mine)} of a server's processes{size}: they outlived an earlier run."
+        for process in mine:
+            values = {"pid": str(process.pid), "who": who}
+            yield Observation("leftover-orphans", values=values, ref=on_gpus.ref, host=True)
+
     def _look_processes(self, reading: GpuProcesses, present: frozenset[str]) -> Iterator[Observation]:
+        self._on_gpus = reading
+        yield from self._orphans()
         for name in {"memory-taken", "sglang-unbalanced"} & present:
             held: dict[int, list[str]] = {}
             for process in reading.processes:
@@ -268,11 +304,13 @@ class Judge:
         program = reading.command.split(maxsplit=1)[0].rpartition("/")[2] if reading.command.strip() else ""
         smi = program == "nvidia-smi" or (not program and "nvidia-smi" in reading.ref)
         name = re.sub(r":\d+$", "", reading.ref)
+        ssh = program in _SSH or (not program and _SSH_SAYS.search(reading.stderr) is not None)
+        speaker = "gpu" if smi else "ssh" if ssh else "command"
         for text in (reading.stdout, reading.stderr):
             for number, words in enumerate(text.split("\n")[:_LINES], 1):
                 if words.strip():
                     ref = f"{name}:{number}" if name else ""
-                    yield Observation(text=words, speaker="gpu" if smi else "command", ref=ref)
+                    yield Observation(text=words, speaker=speaker, ref=ref)
         if reading.timed_out and smi:
             limit = "its limit of" if reading.seconds is None else f"{reading.seconds:g}"
             yield Observation("smi-timeout", values={"limit": limit}, ref=reading.ref, text=reading.command)

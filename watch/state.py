@@ -192,6 +192,8 @@ class WatchState:
             changes = Changes.LOAD if event is not None else Changes.NONE
         elif line.source == "journald" and self.attempts.current is not None and "uppressed" in line.text:
             self.attempts.current.load.gap_at = line.at
+        if not self.attempts.ours(line) and (line.source == "unit" or line.unit.endswith(".service")):
+            return changes  # another service in the same journal: what it says is not about this one
         attempt = attempt or self.attempts.current
         load = attempt.load if attempt is not None else None
         own = len(self.marks)

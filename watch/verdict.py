@@ -12,6 +12,15 @@ from watch.words import Phase, Severity, rank
 
 _HOST_SPEAKERS = frozenset(("kernel", "gpu", "ssh", "command", "journald", "other", "bench"))
 """What only these say is about the host; whether the load goes on is for the load to show."""
+_KIND_OF_PHASE: dict[Phase, str] = {
+    "weights": "weights",
+    "draft-weights": "weights",
+    "compile": "compile",
+    "profile": "compile",
+    "warmup": "compile",
+    "graph-capture": "compile",
+}
+"""What a failing file is about, by what the load was doing with files just then."""
 
 
 def views(kept: Gathered, load: int, *, stall: Entry | None, earlier: bool) -> tuple[FindingView, ...]:
@@ -150,6 +159,8 @@ def _view(kept: Gathered, entry: Entry, cause: Entry | None, load: int) -> Findi
         evidence.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
     evidence += ["  " + short(text, 300) for text in entry.values.get("_detail", ())][:4]
     kind = entry.values.get("_kind", [row.kind])[-1]
+    if row.by_phase:
+        kind = _KIND_OF_PHASE.get(entry.phase, kind)
     return FindingView(
         id=row.id,
         kind=kind,

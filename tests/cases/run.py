@@ -1,10 +1,11 @@
 """Every case folder read by ``explain`` and held against its ``expect.md``: a table, and a status of 1 for any wrong.
 
-    python tests/cases/run.py [FOLDER …]      a case, or a folder of cases; default: this folder
+    python tests/cases/run.py [FOLDER …]      a case, or a folder of cases; default: this folder and cases-own
 
 ``expect.md`` says kind, phase, state, severity, matched lines (README.md beside this file). Right means: state, phase
 and severity are the same words, every matched line is named (by a finding, the progress or the state), the first
-finding (among mere notices: one of them) is of that kind, and what must not be said is not said as far as a program can tell.
+finding (among mere notices: one of them) is of that kind, and what must not be said is not said as far as a program
+can tell.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ def table(rows: Iterable[Checked]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    paths = [Path(argument) for argument in arguments] or [Path(__file__).parent]
+    here = Path(__file__).parent
+    paths = [Path(argument) for argument in arguments] or [here, here.parent / "cases-own"]
     rows = [check(folder) for folder in folders(paths)]
     if not rows:
         print("no case folders (with an expect.md) there", file=sys.stderr)

@@ -40,7 +40,7 @@ def main(report: Report) -> str:
 # --------------------------------------------------------------------------------------------------- cases, recordings
 
 
-@pytest.mark.parametrize("folder", run.folders([CASES]), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", run.folders([CASES, TESTS / "cases-own"]), ids=lambda folder: folder.name)
 def test_a_case_reads_right(folder: Path) -> None:
     assert run.check(folder).wrong == []
 
@@ -234,7 +234,7 @@ def test_at_without_a_load_is_refused() -> None:
 # ------------------------------------------------------------------------------------------------------------- output
 
 
-@pytest.mark.parametrize("folder", run.folders([CASES]), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", run.folders([CASES, TESTS / "cases-own"]), ids=lambda folder: folder.name)
 def test_the_object(folder: Path) -> None:
     report = explain([folder])
     data = report_json(report)
@@ -255,7 +255,7 @@ def test_the_object(folder: Path) -> None:
             assert {"name", "started"} <= set(before)
 
 
-@pytest.mark.parametrize("folder", run.folders([CASES]), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", run.folders([CASES, TESTS / "cases-own"]), ids=lambda folder: folder.name)
 @pytest.mark.parametrize("width", [60, 110])
 def test_the_text_is_safe_and_fits(folder: Path, width: int) -> None:
     text = render_text(explain([folder]), width=width)
@@ -306,3 +306,37 @@ def test_explain_of_a_packed_session_and_of_its_export_agree(tmp_path: Path) -> 
     plain = tmp_path / "journal.export"
     plain.write_bytes(gzip.decompress(source.read_bytes()))
     assert explain([plain]).view.loads == explain([source]).view.loads
+
+
+# ---------------------------------------------------------------------------------------------------- another service
+
+
+def test_what_another_service_says_is_not_about_this_one() -> None:
+    folder = TESTS / "cases-own" / "D24-two-units-interleaved"
+    report = explain([folder / "input.journal.jsonl"])
+    assert report.state == "loading"
+    assert "port-in-use" not in ids(report)
+
+
+def test_an_ended_units_workers_on_the_gpus(tmp_path: Path) -> None:
+    def read(name: str, active: str) -> Report:
+        (tmp_path / "input.compute-apps.csv").write_text(
+            f"pid, process_name, used_gpu_memory [MiB]\n4203, {name}, 88214 MiB\n"
+        )
+        (tmp_path / "input.meta.json").write_text(json.dumps({"unit_active_state": active, "sub_state": "x"}))
+        return explain([tmp_path])
+
+    assert "leftover-orphans" in ids(read("VLLM::Worker_TP0", "inactive"))
+    assert "leftover-orphans" in ids(read("VLLM::EngineCore", "failed"))
+    assert "leftover-orphans" not in ids(read("VLLM::Worker_TP0", "active"))
+    assert "leftover-orphans" not in ids(read("Xorg", "inactive"))
+
+
+def test_figures_that_were_not_asked_for_are_not_missing(tmp_path: Path) -> None:
+    csv = tmp_path / "gpu.csv"
+    csv.write_text(
+        "index, name, temperature.gpu, clocks_event_reasons.hw_thermal_slowdown\n0, NVIDIA H100, 92, Active\n"
+    )
+    assert ids(explain([csv])) == ["gpu-throttled"]
+    csv.write_text("index, name, memory.used [MiB], temperature.gpu\n0, NVIDIA GB10, [N/A], 40\n")
+    assert ids(explain([csv])) == ["unified-memory"]

@@ -183,6 +183,8 @@ def ssh(values: Mapping[str, Any], text: str, name: str, at: float) -> list[Read
     key = "message" if message else "exception"
     reason = message if not exception or message.startswith(exception) else f"{message} ({exception})"
     ref = f"{name}:{line_of_key(text, key)}"
+    if stage == "connect" and exception in ("ConnectionLost", "ConnectionResetError", "IncompleteReadError"):
+        reason = f"closed before login: {reason}"
     if alive:  # the way is fine, one command on it was refused
         open_channels = values.get("open_channels")
         words = f"{open_channels}" if isinstance(open_channels, int) else ""

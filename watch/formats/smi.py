@@ -46,6 +46,17 @@ _FIELDS = {
     "clocks_event_reasons.active": "throttle",
     "clocks_throttle_reasons.active": "throttle",
 }
+_REASONS = {
+    "gpu_idle": 0x1,
+    "applications_clocks_setting": 0x2,
+    "sw_power_cap": 0x4,
+    "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal_slowdown": 0x20,
+    "hw_thermal_slowdown": 0x40,
+    "hw_power_brake_slowdown": 0x80,
+}
+"""clocks_event_reasons.NAME → its bit in the mask"""
 _TEXTS = frozenset(("name", "uuid", "bus", "pstate", "mig"))
 _WHOLE = frozenset(("ecc_uncorrected", "pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max"))
 _PROCESS = frozenset(
@@ -84,6 +95,7 @@ def from_csv(text: str, name: str, at: float, names: list[str] | None = None) ->
     out: list[Reading] = []
     devices: list[GpuDevice] = []
     processes: list[GpuProcess] = []
+    first = 1
     shell = names is not None
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip("\r ")
@@ -106,6 +118,7 @@ def from_csv(text: str, name: str, at: float, names: list[str] | None = None) ->
         elif "pid" in names:
             process = _process(dict(zip(names, row, strict=True)))
             if process is not None:
+                first = first if processes else number
                 processes.append(process)
         else:
             device = _device(dict(zip(names, row, strict=True)), len(devices), ref)
@@ -116,7 +129,7 @@ def from_csv(text: str, name: str, at: float, names: list[str] | None = None) ->
     if devices:
         out.append(GpuReading(at=at, devices=tuple(devices), ref=devices[0].ref))
     if processes:
-        out.append(GpuProcesses(at=at, processes=tuple(processes), ref=name))
+        out.append(GpuProcesses(at=at, processes=tuple(processes), ref=f"{name}:{first}"))
     return out
 
 
@@ -188,7 +201,15 @@ def _device(row: dict[str, str], position: int, ref: str) -> GpuDevice:
             values[field] = int(number) if number is not None and field in _WHOLE else number
     index = row.get("index", "").strip()
     values["index"] = int(index) if index.isdigit() and len(index) < 6 else position
-    return GpuDevice(**values, error=errors[0] if errors else "", ref=ref)  # type: ignore[arg-type]
+    errors.sort(key=lambda text: "reset" not in text and "lost" not in text)  # the field that says why
+    asked = any(_FIELDS.get(column) in ("used_mib", "total_mib") for column in row)
+    mask = 0
+    for column, raw in row.items():
+        if raw.strip() == "Active":
+            mask |= _REASONS.get(column.rpartition(".")[2], 0)
+    if mask and "throttle" not in values:
+        values["throttle"] = mask
+    return GpuDevice(**values, error=errors[0] if errors else "", memory_asked=asked, ref=ref)  # type: ignore[arg-type]
 
 
 def _process(row: dict[str, str]) -> GpuProcess | None:

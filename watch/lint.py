@@ -11,6 +11,7 @@ import re
 from probes.arguments import is_server
 from probes.operate.orders import UnitFiles
 from probes.readings import FOREVER, UnitReading
+from probes.systemd import span
 from watch.check import Check
 from watch.revisions import joined
 from watch.unitfile import Command, Setting, commands, effective, environment, settings, stray
@@ -20,6 +21,10 @@ LONG = 1800.0
 
 STOP = 60.0
 """Seconds that a stop may take: requests in flight are waited for."""
+
+DEFAULT_INTERVAL = 10.0
+ENOUGH = 300.0
+"""Seconds over which starts are counted: systemd's default, and what sees loads that fail after minutes."""
 
 _UNSET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|(?:^|\s)\$([A-Za-z_][A-Za-z0-9_]*)(?=\s|$)")
 _JSON = re.compile(r"(?:config|kwargs|overrides|limit-mm-per-prompt|rope-scaling)$")
@@ -151,16 +156,12 @@ def _restarts(found: tuple[Setting, ...]) -> list[Check]:
         if effective(found, key, "Service"):
             out.append(_warn(f"{key} stands in [Service], where systemd passes it over", f"Move {key} to [Unit]."))
     if restart == "always":
+        out.append(_warn("Restart=always also starts a server anew that ended by itself, well", "Restart=on-failure."))
+    if restart and restart != "no" and (span(interval) if interval else DEFAULT_INTERVAL) < ENOUGH:
+        shown = interval or f"{DEFAULT_INTERVAL:g} s"
         out.append(
             _warn(
-                "Restart=always also starts a server anew that was told to end, and one that cannot start, for ever",
-                "Restart=on-failure with StartLimitBurst=3.",
-            )
-        )
-    elif restart and restart != "no" and interval in ("0", "infinity"):
-        out.append(
-            _warn(
-                f"Restart={restart} without a start limit: what cannot start is tried for ever",
+                f"Restart={restart} with starts counted over {shown}: a load that fails late is tried for ever",
                 "StartLimitIntervalSec=1h and StartLimitBurst=3 in [Unit].",
             )
         )

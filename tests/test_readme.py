@@ -14,6 +14,7 @@ import themes
 from tui.cli import app
 from tui.exits import MEANING
 from tui.keys import by_id
+from watch import catalogue
 from watch.config import load_config
 
 ROOT = Path(__file__).parents[1]
@@ -21,8 +22,12 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = typer.main.get_command(app)
 
 
+def parts(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+
+
 def blocks(language: str) -> str:
-    return "\n".join(re.findall(rf"```{language}\n(.*?)```", README, re.S))
+    return "\n".join(parts(language))
 
 
 def examples() -> list[str]:
@@ -32,10 +37,15 @@ def examples() -> list[str]:
 
 def test_the_configuration_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "firstlight.toml"
-    file.write_text(blocks("toml"))
+    config_text, rows_text = parts("toml")
+    file.write_text(config_text)
     config = load_config(file)
     assert config.defaults.theme in {theme.name for theme in themes.themes()}
     assert set(config.keys) <= set(by_id())
+    (tmp_path / "findings.toml").write_text(rows_text)
+    rows = catalogue.load(tmp_path)
+    assert rows.problems == ()
+    assert "site-license" in rows.by_id
 
 
 @pytest.mark.parametrize("example", examples())

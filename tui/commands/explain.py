@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tui.commands.rows import operators
 from tui.exits import Ending, Exit
 from watch.explain import CannotExplain, explain, render_text, report_json
 
@@ -15,7 +16,7 @@ from watch.explain import CannotExplain, explain, render_text, report_json
 def run(files: Sequence[Path], *, as_json: bool, at: float | None) -> Exit:
     """Print the report. FAILED where the load failed. Raises Ending for files that cannot be read."""
     try:
-        report = explain(files, at=at)
+        report = explain(files, at=at, catalogue=operators())
     except CannotExplain as error:
         raise Ending(Exit.UNREADABLE, str(error)) from None
     if as_json:

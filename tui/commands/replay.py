@@ -9,6 +9,7 @@ from pathlib import Path
 
 from probes.clock import StoryClock
 from probes.command import plain
+from tui.commands.rows import operators, tell
 from tui.commands.screen import configuration, in_loop, need_terminal, show
 from tui.exits import Ending, Exit
 from watch.replay import Replay, opening
@@ -50,9 +51,14 @@ async def replay(reader: SessionReader, speed: float) -> AsyncIterator[Watching]
     clock = StoryClock(opening(reader), speed)
     header = reader.header
     feed = Replay(reader, clock)
+    rows = operators()
+    state = WatchState(
+        header.target or "unknown host", header.unit or "unknown unit", endpoint=header.endpoint, catalogue=rows
+    )
+    tell(rows, state, clock.now())
     watching = Watching(
         feed,
-        WatchState(header.target or "unknown host", header.unit or "unknown unit", endpoint=header.endpoint),
+        state,
         feed,
         clock=clock,
         mode="replay",

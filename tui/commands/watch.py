@@ -18,6 +18,7 @@ from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
 from probes.hosts import open_host
 from probes.supervise import Supervisor
+from tui.commands.rows import operators, tell
 from tui.commands.screen import configuration, in_loop, need_terminal, show
 from tui.exits import Ending, Exit
 from watch.config import Config
@@ -81,8 +82,10 @@ async def live(
         redactor=_redactor(config),
     )
     history, reason = _history()
-    state = WatchState(host.name, unit, endpoint=endpoint or "", history=Recall(history, reason))
-    watching = Watching(supervisor, state, tape, ledger=Ledger(state, Keeper(history, reason)))
+    rows = operators()
+    state = WatchState(host.name, unit, endpoint=endpoint or "", catalogue=rows, history=Recall(history, reason))
+    tell(rows, state, supervisor.clock.now())
+    watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=Ledger(state, Keeper(history, reason)))
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
     try:

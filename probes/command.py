@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shlex
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -72,7 +73,7 @@ class _Start:
         return (self.noise + self._rest)[:GREETING_LIMIT]
 
 
-class RunningCommand:
+class RunningCommand(ABC):
     """Keeps ``host.Stream``. A carrier (an SSH channel, a process) feeds it by the methods without ``await``.
 
     ``argv`` is for sentences only. ``where``: the host's name.
@@ -165,16 +166,17 @@ class RunningCommand:
 
     # --- what the carrier brings
 
+    @abstractmethod
     def _pause(self) -> None:
         """Ask the sender of the output to wait."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _resume(self) -> None:
-        raise NotImplementedError
+        """It may go on."""
 
+    @abstractmethod
     def _send(self, data: bytes) -> None:
         """Put ``data`` on its way to standard input; OSError if that is closed."""
-        raise NotImplementedError
 
     # --- host.Stream
 

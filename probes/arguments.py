@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from probes import unitfile
 from probes.readings import UnitReading
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _PREFIX = re.compile(r"^[@\-:+!|]*")
-_TOKEN = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|["'])+""", re.DOTALL)
-_QUOTED = re.compile(r"""\\(.)|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'""", re.DOTALL)
 _SERVERS = ("vllm", "sglang")
 _SUBCOMMANDS = {"serve", "launch_server"}
 
@@ -29,25 +28,16 @@ def arguments(unit: UnitReading, text: str = "") -> tuple[str, ...]:
 
 
 def exec_start(text: str) -> tuple[str, ...]:
-    """The arguments of the last ExecStart= in a unit's text (``systemd.syntax(7)``), without its prefixes."""
-    found: tuple[str, ...] = ()
-    joined = re.sub(r"\\\n(?:[ \t]*[#;][^\n]*\n)*", " ", text)
-    for line in joined.splitlines():
-        name, _, value = line.partition("=")
-        if name.strip() == "ExecStart":
-            words = [_unquote(token) for token in _TOKEN.findall(value)]
-            found = (_PREFIX.sub("", words[0]), *words[1:]) if words else ()
-    return found
-
-
-def _unquote(token: str) -> str:
-    def plain(found: re.Match[str]) -> str:
-        if found[1] is not None:
-            return found[1]
-        inner = found[2] if found[2] is not None else found[3]
-        return re.sub(r"\\(.)", r"\1", inner, flags=re.DOTALL)
-
-    return _QUOTED.sub(plain, token)
+    """The arguments of the last ExecStart= in a unit's text, without its prefixes and with variables as written; empty
+    where there is none or systemd would refuse its quotes."""
+    found = unitfile.effective(unitfile.settings(text), "ExecStart")
+    if not found:
+        return ()
+    try:
+        written = [word.text for word in unitfile.words(found[-1].value)]
+    except unitfile.BadQuoting:
+        return ()
+    return (_PREFIX.sub("", written[0]), *written[1:]) if written else ()
 
 
 def words(argv: Iterable[str]) -> list[str]:

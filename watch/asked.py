@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from probes.unitfile import Command
 from watch import reprs
-from watch.unitfile import Command
 from watch.view import AskedGot
 
 Values = Mapping[str, str]

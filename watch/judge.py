@@ -23,10 +23,10 @@ from probes.readings import (
     UnitFile,
     UnitReading,
 )
+from probes.unitfile import commands, environment, settings, stray
 from watch.gpu_notes import reasons
 from watch.manager import same_unit
 from watch.texts import duration, sentence
-from watch.unitfile import commands, environment, settings, stray
 from watch.view import GpuView, StallView
 from watch.words import Phase, State
 

@@ -12,9 +12,9 @@ from probes.arguments import is_server
 from probes.operate.orders import UnitFiles
 from probes.readings import FOREVER, UnitReading
 from probes.systemd import span
+from probes.unitfile import Command, Setting, commands, effective, environment, settings, stray
 from watch.check import Check
 from watch.revisions import joined
-from watch.unitfile import Command, Setting, commands, effective, environment, settings, stray
 
 LONG = 1800.0
 """Seconds that a start may take: large models take that long from a slow disk."""

@@ -14,7 +14,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from probes.operate.orders import File
-from watch.unitfile import BadQuoting, commands, effective, settings, words
+from probes.unitfile import BadQuoting, commands, effective, settings, words
 
 __all__ = [
     "Change",

@@ -19,6 +19,7 @@ from probes.readings import (
     UnitFile,
     UnitReading,
 )
+from probes.unitfile import commands, settings, stray
 from watch import picture
 from watch.asked import Asked, from_config, from_list, lost, method
 from watch.attempts import Attempt, Attempts
@@ -38,7 +39,6 @@ from watch.outlook import Earlier, Outlook, forecast_view
 from watch.serving import Serving
 from watch.sources import Sources
 from watch.stalls import judge, quiet
-from watch.unitfile import commands, settings, stray
 from watch.view import LoadView, StallView, View
 from watch.words import Phase, State
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.unitfile import BadQuoting, commands, effective, environment, settings, stray, words
 from tests.watch.feeds import CASES, RECORDINGS
-from watch.unitfile import BadQuoting, commands, effective, environment, settings, stray, words
 
 
 def argv(text: str, key: str = "ExecStart") -> tuple[str, ...]:

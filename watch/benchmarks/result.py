@@ -92,6 +92,10 @@ class BenchResult(Struct, frozen=True, kw_only=True):
             )
         if not self.output_tokens:
             return "it generated no tokens"
+        if not all(
+            math.isfinite(rate) and rate > 0 for rate in (self.output_tps, self.requests_per_second, self.duration)
+        ):
+            return "its rates are no figures"
         return ""
 
     @property
@@ -107,7 +111,7 @@ def read_result(data: bytes | Mapping[str, Any]) -> BenchResult:
     raw = data if isinstance(data, Mapping) else _parse(data)
     try:
         return _read(raw)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadResult(f"This is no result of `vllm bench serve`: {_missing(error)}") from None
 
 
@@ -165,7 +169,7 @@ def _read(raw: Mapping[str, Any]) -> BenchResult:
 
 def _latency(raw: Mapping[str, Any], name: str) -> Latency:
     values = [raw.get(f"{kind}_{name}_ms") for kind in ("mean", "median", "p99")]
-    return Latency(*(None if value is None else float(value) for value in values))
+    return Latency(*(None if value is None or not math.isfinite(float(value)) else float(value) for value in values))
 
 
 def _speculation(raw: Mapping[str, Any]) -> Speculation | None:
@@ -188,9 +192,9 @@ def _requests(raw: Mapping[str, Any], completed: int) -> tuple[tuple[float, ...]
         if len(firsts) == len(gaps) == len(lens):
             seconds = [float(first) + math.fsum(gap) for first, gap in zip(firsts, gaps, strict=True)]
     if lens and len(lens) == len(seconds):
-        kept = [(s, n) for s, n in zip(seconds, lens, strict=True) if s > 0 and n > 0]
+        kept = [(s, n) for s, n in zip(seconds, lens, strict=True) if math.isfinite(s) and s > 0 and n > 0]
         return tuple(s for s, _ in kept), tuple(n for _, n in kept)
-    kept_seconds = tuple(value for value in seconds if value > 0)
+    kept_seconds = tuple(value for value in seconds if math.isfinite(value) and value > 0)
     return (kept_seconds if len(kept_seconds) == completed else ()), ()
 
 

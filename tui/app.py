@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 import themes
 from tui.alerts import Alerts, changes, speak
+from tui.desk import Desk
 from tui.keys import bindings, keymap, table
 from tui.lines import LineStore
 from tui.scene import Scene
@@ -37,8 +38,9 @@ _URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LIN
 
 
 class Firstlight(App[int], inherit_bindings=False):
-    """Watches one source. ``zone``: of all times shown, None for this machine's own. ``keys``: an operator's keys by
-    id. Raises ``tui.keys.BadKey`` for keys that cannot be used."""
+    """Watches one source. ``desk``: of a live watch, None where nothing can be done on a host. ``zone``: of all times
+    shown, None for this machine's own. ``keys``: an operator's keys by id. Raises ``tui.keys.BadKey`` for keys that
+    cannot be used."""
 
     CSS_PATH = str(themes.STYLE_SHEET)
     TITLE = "firstlight"
@@ -50,6 +52,7 @@ class Firstlight(App[int], inherit_bindings=False):
         self,
         source: Source,
         *,
+        desk: Desk | None = None,
         zone: tzinfo | None = None,
         theme: str = themes.DARK,
         alerts: Alerts | None = None,
@@ -59,6 +62,7 @@ class Firstlight(App[int], inherit_bindings=False):
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._styles: dict[str, Style] = {}
         self.source = source
+        self.desk = desk
         self.store = LineStore(source.line)
         self.zone = Zone(zone)
         self.alerts = alerts if alerts is not None else Alerts()

@@ -81,9 +81,12 @@ def watch(
     ] = None,
 ) -> None:
     """Watch a unit on a host."""
+    from tui.commands.screen import configuration
     from tui.commands.watch import run
+    from watch.config import Deployment
 
-    raise typer.Exit(run(target, unit, endpoint=endpoint, user=user, record=record, since=since))
+    deployment = Deployment(target=target, unit=unit, endpoint=endpoint or "", user=user)
+    raise typer.Exit(run(deployment, configuration(), record=record, since=since))
 
 
 @app.command(epilog="\b\nExample:\n  firstlight demo --speed 10")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,18 @@ from probes.rehearsal.story import load_story
 from probes.supervise import Supervisor
 from tui.commands import watch as command
 from tui.commands.replay import open_recording, replay
+from tui.desk import Desk
 from tui.exits import Ending, Exit
-from watch.config import Config, Defaults
+from watch.config import Config, Defaults, Deployment
 from watch.history import History
 from watch.session import SessionReader
+
+
+def opened(
+    rehearsal: Rehearsal, config: Config | None = None, *, endpoint: str = "", record: bool = True
+) -> AbstractAsyncContextManager[Desk]:
+    deployment = Deployment(target=rehearsal.host.name, unit=load_story().unit, endpoint=endpoint)
+    return command.live(rehearsal.host, deployment, config or Config(), record=record)
 
 
 @pytest.fixture
@@ -32,8 +41,9 @@ async def test_a_watch_is_recorded_kept_in_the_history_and_replayed(state: Path)
     story = load_story()
     async with (
         Rehearsal(story, 100.0, now=time.time()) as rehearsal,
-        command.live(rehearsal.host, story.unit, Config()) as watching,
+        opened(rehearsal) as desk,
     ):
+        watching = desk.watching
         await command.first_answer(watching)
         path = Path(watching.status().recording)
         assert path.parent == state / "sessions"
@@ -71,7 +81,8 @@ async def test_a_watch_that_never_came_about_leaves_no_file(state: Path) -> None
     story = load_story()
 
     async def begin(rehearsal: Rehearsal) -> None:
-        async with command.live(rehearsal.host, story.unit, Config()) as watching:
+        async with opened(rehearsal) as desk:
+            watching = desk.watching
             assert watching.status().recording
             raise Ending(Exit.NO_UNIT, "there is none")
 
@@ -87,8 +98,9 @@ async def test_a_watch_need_not_be_recorded(state: Path, how: str) -> None:
     config = Config(defaults=Defaults(record=how != "configuration"))
     async with (
         Rehearsal(story, 100.0, now=time.time()) as rehearsal,
-        command.live(rehearsal.host, story.unit, config, record=how != "option") as watching,
+        opened(rehearsal, config, record=how != "option") as desk,
     ):
+        watching = desk.watching
         batches = watching.batches()
         batch = await anext(batches)
         while not batch.lines:
@@ -105,22 +117,21 @@ async def test_a_history_that_cannot_be_used_keeps_no_watch_from_running(state: 
     story = load_story()
     async with (
         Rehearsal(story, 100.0, now=time.time()) as rehearsal,
-        command.live(rehearsal.host, story.unit, Config()) as watching,
+        opened(rehearsal) as desk,
     ):
+        watching = desk.watching
         assert await watching.until(lambda: watching.view(watching.now()).lines > 20, 30.0)
 
 
 @pytest.mark.parametrize(
     ("config", "endpoint", "says"),
-    [(Config(redact=["(?=x)"], path="f.toml"), None, "f.toml"), (Config(), "ftp://x", "ftp://x")],
+    [(Config(redact=["(?=x)"], path="f.toml"), "", "f.toml"), (Config(), "ftp://x", "ftp://x")],
 )
-async def test_what_cannot_be_meant_ends_the_program(
-    state: Path, config: Config, endpoint: str | None, says: str
-) -> None:
+async def test_what_cannot_be_meant_ends_the_program(state: Path, config: Config, endpoint: str, says: str) -> None:
     story = load_story()
     async with Rehearsal(story, 100.0, now=time.time()) as rehearsal:
         with pytest.raises(Ending, match=says) as ending:
-            async with command.live(rehearsal.host, story.unit, config, endpoint=endpoint):
+            async with opened(rehearsal, config, endpoint=endpoint):
                 pass
     assert ending.value.status == Exit.USAGE
     assert not (state / "sessions").exists() or not list((state / "sessions").iterdir())
@@ -150,8 +161,9 @@ async def test_an_operators_own_rows_count_and_a_broken_one_is_said_on_the_scree
     story = load_story()
     async with (
         Rehearsal(story, 100.0, now=time.time()) as rehearsal,
-        command.live(rehearsal.host, story.unit, Config()) as watching,
+        opened(rehearsal) as desk,
     ):
+        watching = desk.watching
         await watching.put(JournalLine(at=watching.now(), text="license server lic-9 says no", unit=story.unit))
         view = watching.view(watching.now())
     assert [finding.title for finding in view.findings if finding.id == "site-license"] == ["No licence from lic-9"]
@@ -164,8 +176,9 @@ async def test_time_is_the_hosts_time(state: Path) -> None:
     story = load_story()
     async with (
         Rehearsal(story, 100.0, now=time.time()) as rehearsal,
-        command.live(rehearsal.host, story.unit, Config()) as watching,
+        opened(rehearsal) as desk,
     ):
+        watching = desk.watching
         supervisor = watching._feed
         assert isinstance(supervisor, Supervisor)
         assert watching._clock is supervisor.clock

@@ -14,6 +14,7 @@ from watch.config import Config, ConfigError, load_config
 
 if TYPE_CHECKING:
     from tui.app import Firstlight
+    from tui.desk import Desk
     from tui.source import Source
 
 
@@ -40,9 +41,9 @@ def in_loop(work: Coroutine[Any, Any, Exit]) -> Exit:
     return asyncio.run(work)
 
 
-async def show(source: Source, config: Config) -> None:
-    """Show a watch until the operator leaves, or the terminal or a signal ends it."""
-    app = make_app(source, config)
+async def show(source: Source, config: Config, desk: Desk | None = None) -> None:
+    """Show a watch until the operator leaves, or the terminal or a signal ends it. ``desk``: of a live watch."""
+    app = make_app(source, config, desk)
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(name, app.exit)
@@ -53,7 +54,7 @@ async def show(source: Source, config: Config) -> None:
             loop.remove_signal_handler(name)
 
 
-def make_app(source: Source, config: Config) -> Firstlight:
+def make_app(source: Source, config: Config, desk: Desk | None = None) -> Firstlight:
     """The app for a watch. Raises Ending for keys or a theme of the configuration that cannot be used."""
     import themes
     from tui.alerts import Alerts
@@ -63,6 +64,6 @@ def make_app(source: Source, config: Config) -> Firstlight:
     defaults = config.defaults
     alerts = Alerts(bell=defaults.bell, desktop="osc9" if defaults.notify else "off", tmux="TMUX" in os.environ)
     try:
-        return Firstlight(source, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
+        return Firstlight(source, desk=desk, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
     except BadKey as error:
         raise Ending(Exit.USAGE, f"{config.path}: {error}") from None

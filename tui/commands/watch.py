@@ -19,9 +19,10 @@ from probes.host import Host, HostError
 from probes.hosts import open_host
 from probes.supervise import Supervisor
 from tui.commands.rows import operators, tell
-from tui.commands.screen import configuration, in_loop, need_terminal, show
+from tui.commands.screen import in_loop, need_terminal, show
+from tui.desk import Desk
 from tui.exits import Ending, Exit
-from watch.config import Config
+from watch.config import Config, Deployment
 from watch.history import History, HistoryError
 from watch.keeping import Keeper, Recall
 from watch.ledger import Ledger
@@ -35,10 +36,18 @@ PATIENCE = 10.0
 """Real seconds to wait for the host's first answer before the screen is drawn all the same, and shows the waiting."""
 
 
-def run(target: str, unit: str, *, endpoint: str | None, user: bool, record: bool, since: str | None) -> Exit:
+def run(
+    deployment: Deployment,
+    config: Config,
+    *,
+    name: str = "",
+    record: bool = True,
+    since: str | None = None,
+    read_only: bool = False,
+) -> Exit:
     """Show a watch until the operator leaves. Raises Ending."""
-    host = open_target(target)
-    return in_loop(_run(host, unit, endpoint=endpoint, user=user, record=record, since=since))
+    host = open_target(deployment.target)
+    return in_loop(_run(host, deployment, config, name=name, record=record, since=since, read_only=read_only))
 
 
 def open_target(target: str) -> Host:
@@ -49,13 +58,14 @@ def open_target(target: str) -> Host:
         raise Ending(Exit.UNREACHABLE, error.reason, error.remedy) from None
 
 
-async def _run(host: Host, unit: str, *, endpoint: str | None, user: bool, record: bool, since: str | None) -> Exit:
-    config = configuration()
-    async with live(host, unit, config, endpoint=endpoint, user=user, record=record, since=since) as watching:
-        await first_answer(watching)
+async def _run(
+    host: Host, deployment: Deployment, config: Config, *, name: str, record: bool, since: str | None, read_only: bool
+) -> Exit:
+    async with live(host, deployment, config, name=name, record=record, since=since, read_only=read_only) as desk:
+        await first_answer(desk.watching)
         need_terminal("firstlight watch")
-        await show(watching, config)
-        path = watching.status().recording
+        await show(desk.watching, config, desk)
+        path = desk.watching.status().recording
     if path:
         print(f"recorded in {path}.gz", file=sys.stderr)
     return Exit.OK
@@ -64,32 +74,44 @@ async def _run(host: Host, unit: str, *, endpoint: str | None, user: bool, recor
 @asynccontextmanager
 async def live(
     host: Host,
-    unit: str,
+    deployment: Deployment,
     config: Config,
     *,
-    endpoint: str | None = None,
-    user: bool = False,
+    name: str = "",
     record: bool = True,
     since: str | None = None,
-) -> AsyncIterator[Watching]:
+    read_only: bool = False,
+) -> AsyncIterator[Desk]:
     """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends."""
-    every = config.defaults.gpu_interval
-    supervisor = _supervisor(host, unit, endpoint=endpoint, user=user, since=since, gpu_interval=every)
+    unit, endpoint = deployment.unit, deployment.endpoint
+    supervisor = _supervisor(host, deployment, since=since, gpu_interval=config.defaults.gpu_interval)
     record = record and config.defaults.record
+    redactor = _redactor(config)
     tape = SessionWriter(
-        new_header(host.name, unit, time.time(), endpoint=endpoint or ""),
+        new_header(host.name, unit, time.time(), endpoint=endpoint),
         where=folder() if record else None,
-        redactor=_redactor(config),
+        redactor=redactor,
     )
     history, reason = _history()
     rows = operators()
-    state = WatchState(host.name, unit, endpoint=endpoint or "", catalogue=rows, history=Recall(history, reason))
+    state = WatchState(host.name, unit, endpoint=endpoint, catalogue=rows, history=Recall(history, reason))
     tell(rows, state, supervisor.clock.now())
     watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=Ledger(state, Keeper(history, reason)))
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
     try:
-        yield watching
+        yield Desk(
+            host=host,
+            watching=watching,
+            config=config,
+            deployment=deployment,
+            clock=supervisor.clock,
+            redactor=redactor,
+            name=name,
+            history=history,
+            no_history=reason,
+            read_only=read_only or deployment.read_only or config.defaults.read_only,
+        )
     except Ending:
         tape.discard()
         raise
@@ -128,11 +150,16 @@ def _known(view: View) -> bool:
     return view.unit_reading is not None or told.get("unit") in ("failed", "missing")
 
 
-def _supervisor(
-    host: Host, unit: str, *, endpoint: str | None, user: bool, since: str | None, gpu_interval: float
-) -> Supervisor:
+def _supervisor(host: Host, deployment: Deployment, *, since: str | None, gpu_interval: float) -> Supervisor:
     try:
-        return Supervisor(host, unit, endpoint=endpoint, user=user, since=since, gpu_interval=gpu_interval)
+        return Supervisor(
+            host,
+            deployment.unit,
+            endpoint=deployment.endpoint or None,
+            user=deployment.user,
+            since=since,
+            gpu_interval=gpu_interval,
+        )
     except BadEndpoint as error:
         raise Ending(Exit.USAGE, str(error), "firstlight watch --help has an example.") from None
 

@@ -1,0 +1,50 @@
+"""What a live watch gives to whoever acts on its host: operations, benchmarks, a diagnosis, notes.
+
+A replay and the demo have none: what needs a desk hides there.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from dataclasses import dataclass
+
+from probes.clock import Clock
+from probes.host import Host
+from watch.config import Config, Deployment
+from watch.history import History
+from watch.redact import Redactor
+from watch.watching import Watching
+
+__all__ = ["Desk", "whoami"]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """``name``: of the deployment in the configuration, "" for one given by target and unit. ``history``: None where
+    it cannot be opened; ``no_history`` says why. ``read_only``: nothing may be changed on the host."""
+
+    host: Host
+    watching: Watching
+    config: Config
+    deployment: Deployment
+    clock: Clock
+    redactor: Redactor
+    name: str = ""
+    history: History | None = None
+    no_history: str = ""
+    read_only: bool = False
+
+    @property
+    def title(self) -> str:
+        """How the deployment is called: by its name, else by its unit."""
+        return self.name or self.deployment.unit
+
+
+def whoami() -> str:
+    """How this operator is named to others: ``user@machine``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        user = "somebody"
+    return f"{user}@{socket.gethostname().partition('.')[0]}"

@@ -54,7 +54,8 @@ screenshot: $(VENV)/.dev  ## draw the demo as docs/watch.svg, the picture in the
 	$(BIN)/python -m bench.screenshot docs/watch.svg
 
 lock: $(VENV)/lock  ## write the lock files anew from pyproject.toml
-	for wanted in "requirements.lock" "requirements-dev.lock --group dev --constraints requirements.lock"; do \
+	for wanted in "requirements.lock" "requirements-web.lock --extra web --constraints requirements.lock" \
+	    "requirements-dev.lock --group dev --extra web --constraints requirements-web.lock"; do \
 	  $(VENV)/lock/bin/uv pip compile pyproject.toml --group build --output-file $$wanted \
 	    --universal --python-version 3.11 --generate-hashes --no-header --annotation-style line --quiet $(ARGS) \
 	    || exit 1; \

@@ -12,9 +12,11 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 GROUPS = PROJECT["dependency-groups"]
+WEB = PROJECT["project"]["optional-dependencies"]["web"]
 WANTED = {
     "requirements.lock": PROJECT["project"]["dependencies"] + GROUPS["build"],
-    "requirements-dev.lock": PROJECT["project"]["dependencies"] + GROUPS["build"] + GROUPS["dev"],
+    "requirements-web.lock": PROJECT["project"]["dependencies"] + GROUPS["build"] + WEB,
+    "requirements-dev.lock": PROJECT["project"]["dependencies"] + GROUPS["build"] + GROUPS["dev"] + WEB,
 }
 LOCKS = pytest.mark.parametrize("name", list(WANTED))
 

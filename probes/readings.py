@@ -10,7 +10,7 @@ recordings made by older versions must still be read (msgspec fills what is miss
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,10 @@ class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
     at: float
     ref: str = ""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Itself: nothing changes a reading, so a copy of a fold shares those it remembers."""
+        return self
 
 
 class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="journal"):
@@ -276,6 +280,18 @@ class ProbeReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="
     remedy: str = ""
 
 
+class BacklogReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="backlog"):
+    """What is newest in a journal whose back-log is still being read, ahead of its turn.
+
+    For showing only, never recorded: each of ``lines`` (oldest first; some may be left out between two of these
+    readings) comes again as a ``JournalLine`` of its own when its turn comes. ``share``: how much of the back-log has
+    been read, 0 to 1; None: all of it has.
+    """
+
+    lines: tuple[JournalLine, ...] = ()
+    share: float | None = None
+
+
 class CommandReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="command"):
     """A captured command: what was run, what it said, how it ended. ``exit_code`` None: it did not end."""
 
@@ -288,15 +304,43 @@ class CommandReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class BenchReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="bench"):
-    """One moment of a benchmark run: ``stage`` names where it is; ``result`` is vllm's JSON, whole, at the end."""
+    """One moment of a benchmark.
+
+    ``stage``, in this order: ``begin``; ``look`` (what is there to run it with; ``facts``); ``ready`` (one completion
+    of the server's); ``help`` (which options this vLLM has); then for each of ``parts`` runs ``level`` (it begins),
+    ``progress``, ``result`` (``result``: vLLM's JSON, whole); ``verdict`` (against the baseline, by the watch);
+    ``end``. ``link`` in between. ``outcome``: begun, wait, note, warn (``text``: a reason to doubt the result), done,
+    failed; at the end also refused (nothing was run), cancelled, unknown. ``text``: one sentence for the operator.
+    """
 
     run: str
+    """id of the benchmark, the same for all of its readings"""
     stage: str
     done: int | None = None
+    """requests of this level that have ended, well or not"""
     total: int | None = None
     failed: int | None = None
     text: str = ""
     result: dict[str, object] | None = None
+    outcome: str = ""
+    unit: str = ""
+    who: str = ""
+    preset: str = ""
+    part: int = 0
+    """which run of the benchmark this is of, from 1 on"""
+    parts: int = 0
+    concurrency: int = 0
+    repeat: int = 0
+    """which repeat of its level, from 1 on"""
+    began: float = 0.0
+    """with a result: UTC seconds at which its run began"""
+    before: tuple[Sample, ...] = ()
+    """with a result: the server's /metrics before the run, and after it"""
+    after: tuple[Sample, ...] = ()
+    facts: dict[str, str] = {}
+    """look: model, tokenizer, command, topology, …; verdict: word, baseline, regression, …"""
+    differs: tuple[tuple[str, str, str], ...] = ()
+    """verdict: what else differs: (fact, of the baseline, of this one)"""
 
 
 class OperatorAction(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="action"):

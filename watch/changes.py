@@ -18,3 +18,5 @@ class Changes(enum.Flag):
     LINK = enum.auto()
     UNIT = enum.auto()
     SOURCES = enum.auto()
+    BENCH = enum.auto()
+    ACTION = enum.auto()

@@ -6,9 +6,12 @@ seconds, sizes bytes unless the name says MiB, ratios 0–1.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from probes.readings import GpuDevice, GpuProcess, IoReading, UnitReading
+from watch.actions import ActionView
 from watch.bound import Pace
 from watch.gpu_notes import GpuNote
 from watch.memory import Holder, MemoryView
@@ -225,6 +228,85 @@ class GpuView(Struct, frozen=True, kw_only=True):
     """seconds for which the driver has not answered; the figures are from before (``at``)"""
 
 
+class BenchLevelView(Struct, frozen=True, kw_only=True):
+    """One run of a benchmark that has ended. Latencies: (median, p99) in ms. None: not measured."""
+
+    part: int
+    level: str
+    """as shown: "concurrency 16" """
+    concurrency: int
+    repeat: int
+    began: float
+    ended: float
+    completed: int
+    failed: int
+    unusable: str
+    """why no verdict may rest on it, one sentence; empty when it may"""
+    output_tps: float
+    requests_per_second: float
+    ttft: tuple[float | None, float | None]
+    tpot: tuple[float | None, float | None]
+    itl: tuple[float | None, float | None]
+    e2el: tuple[float | None, float | None]
+    acceptance_length: float | None = None
+    acceptance_rate: float | None = None
+    per_position: tuple[float, ...] = ()
+    preemptions: float | None = None
+    queue_mean: float | None = None
+    """seconds a request waited on average"""
+    joules_per_token: float | None = None
+    """energy of all GPUs by output token"""
+    watts: float | None = None
+    """mean power of all GPUs together"""
+    marks: tuple[str, ...] = ()
+    """reasons to doubt it"""
+
+
+BenchState = Literal["running", "done", "failed", "refused", "cancelled", "unknown"]
+
+
+class BenchView(Struct, frozen=True, kw_only=True):
+    """The benchmark that runs, or the last one of this watch. Tokens a second, TTFT and KV cache while it runs stand in
+    ``View.serving``, power in ``View.gpu``."""
+
+    run: str
+    unit: str
+    preset: str
+    who: str
+    state: BenchState
+    text: str
+    """one sentence: what it does now, or how it ended"""
+    started: float
+    ended: float | None = None
+    part: int = 0
+    """the run that is under way, from 1 on, of ``parts``"""
+    parts: int = 0
+    concurrency: int = 0
+    level_began: float = 0.0
+    done: int = 0
+    """requests of this run that have ended"""
+    total: int = 0
+    failed: int = 0
+    first_error: str = ""
+    generation_tps: float | None = None
+    """tokens a second since this run began, from /metrics"""
+    warnings: tuple[str, ...] = ()
+    levels: tuple[BenchLevelView, ...] = ()
+    facts: dict[str, str] = {}
+    invocation: str = ""
+    """of the load that it measured"""
+    verdict: str = ""
+    """one sentence against the baseline; empty: none (yet)"""
+    word: str = ""
+    """better, worse, level; "refused" where there can be no verdict; "baseline" where this one became it"""
+    baseline: str = ""
+    """run id of the baseline"""
+    regression: float | None = None
+    """worst loss of output tokens per second over the levels, 0–1"""
+    differs: tuple[tuple[str, str, str], ...] = ()
+    """what else differs: (fact, of the baseline, of this one)"""
+
+
 class View(Struct, frozen=True, kw_only=True):
     """Everything about one deployment at ``now``."""
 
@@ -256,3 +338,6 @@ class View(Struct, frozen=True, kw_only=True):
     last_load_seconds: float | None = None
     lines: int = 0
     demo: bool = False
+    benchmark: BenchView | None = None
+    action: ActionView | None = None
+    """what an operator is doing to the unit, or did last"""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from probes.host import Completed, Host
 from probes.operate.orders import Rights, UnderWay, runner
 from probes.unit import full_name
@@ -14,10 +17,25 @@ def kind(rights: Rights) -> str:
     return {"full": "system", "manage": rights.how, "none": "none"}[rights.level]
 
 
-def argv(rights: Rights, script: str, unit: str, *more: str, id: str = "0") -> list[str]:
+@dataclass(frozen=True)
+class Duty:
+    """One sort of work that is done on the host: ``steps``, the file that does it; ``runner``, from the unit that it is
+    done to to the name of the transient unit that does it, the lock; ``kind``, who runs it, as ``scripts.PLACES`` knows
+    them."""
+
+    steps: str
+    runner: Callable[[str], str]
+    kind: Callable[[Rights], str]
+
+
+ACTION = Duty(steps="steps.sh", runner=runner, kind=kind)
+
+
+def argv(rights: Rights, script: str, unit: str, *more: str, id: str = "0", duty: Duty = ACTION) -> list[str]:
     """The command for one of ``scripts``."""
     unit = full_name(unit)
-    return [*rights.prefix, "/bin/sh", "-c", script, "sh", kind(rights), id, unit, runner(unit), *more]
+    script = f"steps={duty.steps}\n{script}"
+    return [*rights.prefix, "/bin/sh", "-c", script, "sh", duty.kind(rights), id, unit, duty.runner(unit), *more]
 
 
 async def ask(
@@ -27,10 +45,11 @@ async def ask(
     unit: str,
     *more: str,
     id: str = "0",
+    duty: Duty = ACTION,
     stdin: bytes = b"",
     timeout: float = 30.0,
 ) -> Completed:
-    return await host.run(argv(rights, script, unit, *more, id=id), stdin=stdin, timeout=timeout)
+    return await host.run(argv(rights, script, unit, *more, id=id, duty=duty), stdin=stdin, timeout=timeout)
 
 
 def going(said: str, unit: str) -> UnderWay | None:

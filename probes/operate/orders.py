@@ -127,13 +127,13 @@ class Saved(Struct, frozen=True, kw_only=True):
     edits: tuple[Edit, ...] = ()
 
 
-def runner(unit: str) -> str:
+def runner(unit: str, prefix: str = "firstlight") -> str:
     """Name of the transient unit that acts on ``unit``: one name a unit, so that there is one action at a time."""
     stem = full_name(unit).removesuffix(".service")
     plain = re.sub(r"[^A-Za-z0-9:_.-]", "-", stem)
     if plain != stem or len(plain) > 200:
         plain = f"{plain[:180]}-{sha256(stem.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-    return f"firstlight-{plain}.service"
+    return f"{prefix}-{plain}.service"
 
 
 def new_id() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import ClassVar, Final
 
@@ -15,6 +15,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 import themes
+from probes.readings import JournalLine
 from tui.alerts import Alerts, changes, speak
 from tui.desk import Desk
 from tui.keys import bindings, keymap, table
@@ -34,7 +35,7 @@ _TICK: Final = 1.0
 _SLICE: Final = 1000
 """Lines taken in at a time: about 5 ms."""
 
-_URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT
+_URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT | Changes.ACTION
 
 
 class Firstlight(App[int], inherit_bindings=False):
@@ -64,12 +65,15 @@ class Firstlight(App[int], inherit_bindings=False):
         self.source = source
         self.desk = desk
         self.store = LineStore(source.line)
+        self._newest: list[JournalLine] = []
+        self._ahead: LineStore | None = None
         self.zone = Zone(zone)
         self.alerts = alerts if alerts is not None else Alerts()
         self._keys = keymap(keys or {})
         self._urgent = asyncio.Event()
         self._before: View | None = None
         self._fault = ""
+        self._backlog: float | None = None
         for dress in themes.themes():
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
@@ -104,6 +108,7 @@ class Firstlight(App[int], inherit_bindings=False):
                     self.store.add(batch.lines[at : at + _SLICE], batch.offsets[at : at + _SLICE])
                     if at + _SLICE < len(batch.lines):
                         await asyncio.sleep(0)  # a key is answered in between
+                self._go_ahead(batch.newest, batch.backlog)
                 if batch.lines or batch.changes & _URGENT:
                     self._urgent.set()
         except (OSError, ValueError, RuntimeError) as error:
@@ -112,6 +117,18 @@ class Firstlight(App[int], inherit_bindings=False):
             if isinstance(batches, AsyncGenerator):
                 await batches.aclose()
         self._urgent.set()
+
+    def _go_ahead(self, newest: Sequence[JournalLine], backlog: float | None) -> None:
+        """While a long back-log is read the journal shows its newest lines, from a store of their own."""
+        self._backlog = backlog
+        if backlog is None:
+            self._ahead, self._newest = None, []
+            return
+        if self._ahead is None:
+            self._ahead = LineStore(self._newest.__getitem__)
+        places = range(len(self._newest), len(self._newest) + len(newest))
+        self._newest += newest
+        self._ahead.add(newest, places)
 
     async def _paint(self) -> None:
         """Show at once what is urgent, the rest and the clock every second. A flood is paced by the source."""
@@ -127,6 +144,7 @@ class Firstlight(App[int], inherit_bindings=False):
         """Show everything that came."""
         self._urgent.clear()
         view = self.source.view(self.source.now())
+        self.watching.journal.look_at(self._ahead or self.store, self._backlog)
         self.watching.journal.catch_up()
         status = self.source.status()
         self.watching.show(Scene(view, status, self.zone, self._fault))

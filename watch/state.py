@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from probes.readings import (
-    CommandReading,
     GpuProcesses,
     GpuReading,
     HealthReading,
@@ -14,6 +13,7 @@ from probes.readings import (
     JournalLine,
     LinkReading,
     MetricsReading,
+    OperatorAction,
     ProbeReading,
     Reading,
     UnitFile,
@@ -21,6 +21,7 @@ from probes.readings import (
 )
 from probes.unitfile import commands, settings, stray
 from watch import picture
+from watch.actions import Actions
 from watch.asked import Asked, from_config, from_list, lost, method
 from watch.attempts import Attempt, Attempts
 from watch.bars import parse_bar
@@ -77,6 +78,7 @@ class WatchState:
         self.attempts = Attempts(unit)
         self.asked = Asked()
         self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
+        self.actions = Actions()
         self.lines = 0
         self.heard_at: float | None = None
         self._number = 0
@@ -339,8 +341,9 @@ class WatchState:
                 if reading.state == "gap" and reading.probe == "journal" and load is not None:
                     load.gap_at = reading.at
                 return Changes.SOURCES
-            case CommandReading():
-                return Changes.NONE
+            case OperatorAction():
+                self.actions.apply(reading)
+                return Changes.ACTION
         return Changes.NONE
 
     # ------------------------------------------------------------------------------------------------------- the load
@@ -469,6 +472,7 @@ class WatchState:
             last_load_seconds=earlier[0].ready - earlier[0].started if earlier else None,
             lines=self.lines,
             demo=self.demo,
+            action=self.actions.view(),
         )
 
     def _loads(self, present: LoadView | None) -> tuple[LoadView, ...]:

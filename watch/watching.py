@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from probes.clock import SYSTEM, Clock, StoryClock
-from probes.readings import AnyReading, JournalLine, Reading, UnitFile
+from probes.readings import AnyReading, BacklogReading, JournalLine, Reading, UnitFile
 from watch.batch import Batch, Mode, SourceStatus
 from watch.changes import Changes
 from watch.ledger import Ledger
+from watch.provisional import Provisional
 from watch.session import FLUSH_SECONDS
 from watch.state import WatchState
 from watch.view import View
@@ -29,7 +30,7 @@ GAP = 0.03
 PATIENCE = 0.25
 """Seconds that samples wait for one another, so that those of one second are drawn together."""
 
-URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT
+URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT | Changes.ACTION
 """What is handed over at once."""
 
 SLICE = 0.010
@@ -64,6 +65,8 @@ class Tape(Protocol):
 
     def keep(self, reading: R) -> tuple[int, R]: ...
 
+    def clean(self, reading: R) -> R: ...
+
     def read(self, place: int) -> AnyReading: ...
 
     def flush(self) -> None: ...
@@ -72,8 +75,9 @@ class Tape(Protocol):
 class Watching:
     """Takes in a feed, and is what the screen calls a source.
 
-    ``clock``: the feed's. ``label``: see ``SourceStatus``. ``ledger``: keeps loads in the history. Feed and tape stay
-    the caller's, to be closed after this.
+    ``clock``: the feed's. ``label``: see ``SourceStatus``. ``ledger``: keeps loads in the history. ``fresh``: makes an
+    empty fold like ``state``, for the picture while a long back-log is read. Feed and tape stay the caller's, to be
+    closed after this.
     """
 
     def __init__(
@@ -86,8 +90,10 @@ class Watching:
         mode: Mode = "live",
         label: Callable[[], str] | str = "",
         ledger: Ledger | None = None,
+        fresh: Callable[[], WatchState] | None = None,
     ) -> None:
         self.state = state
+        self._provisional = Provisional(fresh)
         self._feed = feed
         self._tape = tape
         self._clock = clock
@@ -134,7 +140,8 @@ class Watching:
 
     def view(self, now: float) -> View:
         """The picture at ``now``."""
-        return self.state.view(now)
+        provisional = self._provisional.state
+        return self.state.view(now) if provisional is None else provisional.view(now)
 
     def line(self, offset: int) -> JournalLine:
         """The journal line at an offset. OSError if the file cannot be read, ValueError if none stands there."""
@@ -151,6 +158,7 @@ class Watching:
             recording_error=self._tape.stopped,
             ended=self._ended,
             label=self._label if isinstance(self._label, str) else self._label(),
+            backlog=self._provisional.share,
         )
 
     # ----- taking in
@@ -199,7 +207,14 @@ class Watching:
         lines: list[JournalLine] = []
         offsets: list[int] = []
         for reading in readings:
+            if isinstance(reading, BacklogReading):
+                self._fold(lines, offsets, None)
+                lines, offsets = [], []
+                await self._provisional.take(reading, [self._tape.clean(line) for line in reading.lines])
+                self._changed(Changes.JOURNAL)
+                continue
             offset, kept = self._tape.keep(reading)
+            self._provisional.see(kept)
             if isinstance(kept, JournalLine):
                 lines.append(kept)
                 offsets.append(offset)
@@ -225,6 +240,9 @@ class Watching:
             self._ledger.keep()
         self._lines += lines
         self._offsets += offsets
+        self._changed(changes)
+
+    def _changed(self, changes: Changes) -> None:
         self._changes |= changes
         self._stepped.set()
         if changes:
@@ -238,7 +256,8 @@ class Watching:
             self._urgent.clear()
         if not self._changes:
             return None
-        batch = Batch(self._changes, self._lines, self._offsets)
+        behind = self._provisional
+        batch = Batch(self._changes, self._lines, self._offsets, newest=behind.newest(), backlog=behind.share)
         self._changes, self._lines, self._offsets = Changes.NONE, [], []
         self._taken.set()
         return batch

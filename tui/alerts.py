@@ -1,4 +1,4 @@
-"""What an operator must notice from another window: failed, stalled, ready, link lost.
+"""What an operator must notice from another window: failed, stalled, ready, link lost, a benchmark that is done.
 
 The terminal's bell, and a desktop notification by OSC 9 or OSC 777, which many terminals pass on (also over SSH).
 """
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tui.text import clip, safe
-from watch.view import LoadView, View
+from watch.events import Kind, events
+from watch.view import View
 
 Desktop = Literal["off", "osc9", "osc777"]
 
@@ -29,48 +30,13 @@ class Alerts:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    kind: Literal["ready", "failed", "stalled", "link-lost", "link-back"]
+    kind: Kind
     text: str
 
 
-_RECENT: Final = 60.0
-"""Seconds: what happened before that was found so, when an old journal was read, and is no news."""
-
-
 def changes(before: View | None, view: View) -> list[Alert]:
-    """What became so since the picture before. The first picture is no news: it is how things were found; nor is what
-    the journal tells of times long past."""
-    if before is None:
-        return []
-    alerts: list[Alert] = []
-    what = f"{view.unit} @ {view.target}"
-    load = view.load
-    another = (before.load.number if before.load else 0) != (load.number if load else 0)
-    if load is not None and (view.state != before.state or another):
-        if view.state == "ready" and _recent(view, _ready_at(load)):
-            alerts.append(Alert("ready", f"{what}: ready"))
-        elif view.state == "failed" and _recent(view, load.ended):
-            alerts.append(Alert("failed", f"{what}: failed. {view.headline}"))
-        elif view.state == "stalled" and before.state == "loading":
-            alerts.append(Alert("stalled", f"{what}: stalled in {view.phase}. {view.headline}"))
-    lost_before, lost = (picture.link is not None and picture.link.state in _LOST for picture in (before, view))
-    if lost and not lost_before and view.link is not None:
-        alerts.append(Alert("link-lost", f"{what}: link lost. {view.link.reason}"))
-    elif lost_before and not lost and view.link is not None and view.link.state == "up":
-        alerts.append(Alert("link-back", f"{what}: the link is back"))
-    return alerts
-
-
-def _ready_at(load: LoadView) -> float | None:
-    return next((phase.started for phase in load.phases if phase.name == "ready"), None)
-
-
-def _recent(view: View, at: float | None) -> bool:
-    """Whether it happened just now; so also where nobody knows when."""
-    return at is None or view.now - at <= _RECENT
-
-
-_LOST: Final = ("down", "refused")
+    """What became so since the picture before, by ``watch.events``."""
+    return [Alert(event.kind, event.message) for event in events(before, view)]
 
 
 def sequence(alert: Alert, alerts: Alerts) -> str:
@@ -93,7 +59,7 @@ def sequence(alert: Alert, alerts: Alerts) -> str:
 
 def speak(alert: Alert, alerts: Alerts, write: Callable[[str], None], bell: Callable[[], None]) -> None:
     """Be loud about it. ``write`` goes to the terminal."""
-    if alerts.bell and alert.kind != "link-back":
+    if alerts.bell and alert.kind != "link_back":
         bell()
     drawn = sequence(alert, alerts)
     if drawn:

@@ -29,6 +29,8 @@ import msgspec
 from msgspec import Meta, Struct
 from platformdirs import user_config_path
 
+from watch.hooks import Hook, Value, parse
+
 FILE = "firstlight.toml"
 
 
@@ -37,14 +39,15 @@ class ConfigError(ValueError):
 
 
 class Hooks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to do when something happens: a command as a list of words (``{deployment}``, ``{unit}``, ``{target}``,
-    ``{state}``, ``{message}`` are filled in; no shell), or an ``http(s)://`` address to POST JSON to."""
+    """What to do when something happens, by ``watch.hooks``: a command as a list of words (``{deployment}``,
+    ``{message}`` … are filled in; no shell), an ``http(s)://`` address to POST JSON to, ``"desktop"``, or a list of
+    these. Not said: the defaults' count; an empty list: nothing."""
 
-    ready: list[str] | str = []
-    stalled: list[str] | str = []
-    failed: list[str] | str = []
-    link_lost: list[str] | str = []
-    benchmark_done: list[str] | str = []
+    ready: Value = None
+    stalled: Value = None
+    failed: Value = None
+    link_lost: Value = None
+    benchmark_done: Value = None
 
 
 class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,7 +143,9 @@ def load_config(path: Path | None = None) -> Config:
             kind = next(field.type for field in msgspec.structs.fields(Config) if field.name == key)
             parts[key] = _convert(file, text, value, kind, (key,))
     config = Config(**parts)
+    _hooks(file, text, config.defaults.hooks, ("defaults",))
     for name, deployment in config.deployments.items():
+        _hooks(file, text, deployment.hooks, ("deployments", name))
         line = _line(text, ["deployments", name])
         if deployment.fallback == deployment.unit and deployment.fallback:
             raise ConfigError(f"{file}:{line}: deployments.{name}: its fallback is the unit itself")
@@ -154,6 +159,26 @@ def load_config(path: Path | None = None) -> Config:
 def resolve(config: Config, name: str) -> Deployment | None:
     """The deployment of that name."""
     return config.deployments.get(name)
+
+
+def hooks_of(config: Config, deployment: Deployment) -> dict[str, tuple[Hook, ...]]:
+    """What happens on each event of a deployment: its own hooks, else those of the defaults. Events without hooks are
+    left out."""
+    found: dict[str, tuple[Hook, ...]] = {}
+    for event in Hooks.__struct_fields__:
+        own: Value = getattr(deployment.hooks, event)
+        hooks = parse(getattr(config.defaults.hooks, event) if own is None else own)
+        if hooks:
+            found[event] = hooks
+    return found
+
+
+def place(config: Config, *path: str) -> str:
+    """``file:line`` of a key, as good as can be told; only the file where it cannot be read any more."""
+    try:
+        return f"{config.path}:{_line(Path(config.path).read_text(encoding='utf-8'), list(path))}"
+    except (OSError, UnicodeDecodeError):
+        return config.path
 
 
 def near(name: str, names: Mapping[str, object]) -> str:
@@ -181,6 +206,16 @@ def _known_keys(file: Path, text: str, raw: Mapping[str, Any], kind: type[Struct
                 for name, entry in value.items() if element else ():
                     if isinstance(entry, dict) and element is not None:
                         _known_keys(file, text, entry, element, (*path, key, name))
+
+
+def _hooks(file: Path, text: str, hooks: Hooks, path: tuple[str, ...]) -> None:
+    """Raise ConfigError for the first hook that is none."""
+    for event in Hooks.__struct_fields__:
+        try:
+            parse(getattr(hooks, event))
+        except ValueError as error:
+            where = (*path, "hooks", event)
+            raise ConfigError(f"{file}:{_line(text, list(where))}: {'.'.join(where)}: {error}") from None
 
 
 def _convert(file: Path, text: str, value: object, kind: Any, path: tuple[str, ...]) -> Any:

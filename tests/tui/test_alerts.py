@@ -46,9 +46,9 @@ def test_a_second_load_that_fails_as_the_first_did_is_news() -> None:
 
 
 def test_the_link_lost_and_back() -> None:
-    assert kinds(views.loading(), views.link_lost()) == ["link-lost"]
+    assert kinds(views.loading(), views.link_lost()) == ["link_lost"]
     assert kinds(views.link_lost(), views.link_lost()) == []
-    assert kinds(views.link_lost(), views.loading()) == ["link-back"]
+    assert kinds(views.link_lost(), views.loading()) == ["link_back"]
 
 
 @given(st.text(st.characters(codec=None)), st.sampled_from(("osc9", "osc777")))
@@ -79,5 +79,5 @@ def test_what_is_switched_off_stays_quiet(alerts: Alerts, rings: int, writes: in
 
 def test_good_news_of_the_link_does_not_ring() -> None:
     rung: list[bool] = []
-    speak(Alert("link-back", "x"), Alerts(), lambda _: None, lambda: rung.append(True))
+    speak(Alert("link_back", "x"), Alerts(), lambda _: None, lambda: rung.append(True))
     assert rung == []

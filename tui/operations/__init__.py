@@ -1,0 +1,1 @@
+"""Acting on the unit that is watched: what is asked, said, done and seen."""

@@ -35,8 +35,8 @@ for turn in itertools.count():
     time.sleep(1)
 """
 SERVE = r"""
-import http.server, re, time
-page = open("/opt/bench/page.txt").read()
+import http.server, re, sys, time
+page = open(sys.argv[1]).read()
 began = time.time()
 def grown(found):
     return found[1] + " " + repr(float(found[2]) * (1 + (time.time() - began) / 60))
@@ -50,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 print("INFO:     Application startup complete.", flush=True)
-http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Handler).serve_forever()
 """
 
 
@@ -62,7 +62,7 @@ def figures() -> list[Figure]:
         machine.write("/usr/local/bin/nvidia-smi", SMI, 0o755)
         machine.write("/opt/bench/page.txt", page)
         machine.write("/opt/bench/serve.py", SERVE)
-        service = unit(machine, "ExecStart=/usr/bin/python3 /opt/bench/serve.py\n")
+        service = unit(machine, "ExecStart=/usr/bin/python3 /opt/bench/serve.py /opt/bench/page.txt 8000\n")
         start(service)
         with watching(service, home) as terminal:
             terminal.until("READY")

@@ -26,9 +26,9 @@ class Level(Struct, frozen=True, kw_only=True):
 
 
 class BenchOrder(Struct, frozen=True, kw_only=True):
-    """One benchmark. ``id``: by ``new_id``; ``unit``: as systemd knows it; ``who``: how the operator is named to others;
-    ``limit``: seconds for the whole, then it is ended; ``endpoint``: URL of the server, "" for what its arguments say;
-    ``user``: the unit is of the user's own manager. The API key is no part of an order: see ``run.bench``."""
+    """One benchmark. ``id``: by ``new_id``; ``unit``: as systemd knows it; ``who``: how the operator is named to
+    others; ``limit``: seconds for the whole, then it is ended; ``endpoint``: URL of the server, "" for what its
+    arguments say; ``user``: the unit is of the user's own manager. The API key is no part of it: see ``run.bench``."""
 
     id: str
     unit: str

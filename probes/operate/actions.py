@@ -7,32 +7,24 @@ Where a login may only run systemctl, they run as a process of its own, detached
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from msgspec.structs import replace
 
 from probes.clock import SYSTEM, Clock
-from probes.host import Completed, Host, HostError, LinkDown, LinkRefused
+from probes.host import Host, HostError
 from probes.operate.asked import ask, going
+from probes.operate.begin import Load, begin
 from probes.operate.follow import Trail, follow
 from probes.operate.orders import Order, Rights, UnderWay, new_id
-from probes.operate.scripts import BEGUN, GOING, KILL, LAUNCH, STEPS
+from probes.operate.scripts import GOING, KILL, STEPS
 from probes.probe import words
 from probes.readings import OperatorAction
 from probes.unit import full_name
 
 __all__ = ["follow_on", "kill_now", "new_id", "operate", "under_way"]
-
-PATIENCE = 60.0
-"""Real seconds within which an action whose beginning was cut off is begun once more. Later the operator's yes no
-longer counts: the host may be another than the one that was looked at."""
-
-OTHERS = 72
-CUT_OFF = 71
 
 
 def operate(host: Host, rights: Rights, order: Order, *, clock: Clock = SYSTEM) -> AsyncGenerator[OperatorAction, None]:
@@ -95,59 +87,19 @@ async def _operate(host: Host, rights: Rights, order: Order, clock: Clock) -> As
     trail = Trail(order)
     why = refusal(rights, order)
     if why:
-        yield trail.reading(clock.now(), "end", "refused", why)
+        yield trail.reading(clock.now(), "end", "refused", why, undo="")
         return
-    asked = time.monotonic()
-    lost = False
-    while True:
-        try:
-            await host.up()
-            if lost and await _begun(host, rights, order):
-                break
-            if lost and time.monotonic() - asked > PATIENCE:
-                yield trail.reading(
-                    clock.now(), "end", "refused", "The link was lost before it began: nothing was done; decide again"
-                )
+    async with aclosing(begin(host, rights, order, _load(order), f"action on {order.unit}")) as words:
+        async for word in words:
+            yield trail.reading(clock.now(), *word, undo="")
+            if word.step == "end":
                 return
-            done = await _launch(host, rights, order)
-        except LinkRefused as error:
-            yield trail.reading(clock.now(), "end", "refused" if not lost else "unknown", error.reason)
-            return
-        except LinkDown:
-            if not lost:
-                lost = True
-                yield trail.reading(
-                    clock.now(), "link", "wait", "the link was lost while the steps were handed over; waiting for it"
-                )
-            continue
-        except (HostError, ValueError) as error:
-            yield trail.reading(clock.now(), "end", "refused", f"It could not be begun: {error}")
-            return
-        if done.status == 0 or (done.status == OTHERS and _is_ours(done, order)):
-            break
-        if done.status == CUT_OFF:
-            lost = True
-            await asyncio.sleep(0.5)
-            continue
-        yield trail.reading(clock.now(), "end", "refused", _why(done, order))
-        return
     async with aclosing(follow(host, rights, order, trail, clock)) as steps:
         async for reading in steps:
             yield reading
 
 
-async def _begun(host: Host, rights: Rights, order: Order) -> bool:
-    done = await ask(host, rights, BEGUN, order.unit, id=order.id)
-    return b"Begun=yes" in done.stdout.splitlines() or _is_ours(done, order)
-
-
-def _is_ours(done: Completed, order: Order) -> bool:
-    other = going(done.stdout.decode("utf-8", "backslashreplace"), order.unit)
-    return other is not None and other.id == order.id
-
-
-async def _launch(host: Host, rights: Rights, order: Order) -> Completed:
-    """Hand the steps and files over and have them run."""
+def _load(order: Order) -> Load:
     files: list[tuple[str, bytes]] = [("steps.sh", STEPS.encode())]
     listed = []
     for number, edit in enumerate(order.edits):
@@ -164,18 +116,10 @@ async def _launch(host: Host, rights: Rights, order: Order) -> Completed:
     settings += ["FL_ACCEPT_HELD=1"] if order.accept_held else []
     settings += [f"FL_EXPECT={order.expect}"] if order.expect else []
     settings += [f"FL_RESULT={order.result}"] if order.result else []
-    words = [order.action, full_name(order.fallback) if order.fallback else "-", order.who, *settings, "--"]
-    words += [word for name, data in files for word in (name, str(len(data)))]
-    return await ask(
-        host, rights, LAUNCH, order.unit, *words, id=order.id, stdin=b"".join(data for _, data in files), timeout=60.0
+    return Load(
+        action=order.action,
+        other=full_name(order.fallback) if order.fallback else "-",
+        who=order.who,
+        settings=tuple(settings),
+        files=tuple(files),
     )
-
-
-def _why(done: Completed, order: Order) -> str:
-    other = going(done.stdout.decode("utf-8", "backslashreplace"), order.unit)
-    if done.status == OTHERS:
-        if other is None:
-            return f"Another action on {order.unit} was under way: nothing was done; try again"
-        return f"{other.who} is at it: {other.action} of {order.unit} is under way. Nothing was done"
-    said = words(done.stderr) or f"exit status {done.status}"
-    return f"It could not be begun, and nothing was done: {said}"

@@ -1,4 +1,7 @@
-"""The steps of an action as they come from the host: each once, in order, over any number of lost links."""
+"""What work on the host says, as it comes from there: each word once, in order, over any number of lost links.
+
+``follow`` is for every sort of work (``asked.Duty``); a ``Teller`` makes readings of what is said. ``Trail`` is that of
+actions."""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from typing import Protocol, TypeVar
 
 from probes.clock import Clock
 from probes.host import Host, HostError, LinkDown, LinkRefused
-from probes.operate.asked import argv, ask, going
+from probes.operate.asked import ACTION, Duty, argv, ask, going
 from probes.operate.orders import Order, Rights, UnderWay
 from probes.operate.scripts import FOLLOW, GOING, SAID, STATE
 from probes.probe import chunks
@@ -23,6 +27,36 @@ PAUSE = 1.0
 """Real seconds before the lines are asked for again, when what reads them ended."""
 
 _LINE = re.compile(r"@firstlight\t([^\t]*)\t(\d{1,9})\t(\d{1,12}(?:\.\d{1,9})?)\t([a-z]{1,20})\t([a-z]{1,20})\t(.*)")
+
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Teller(Protocol[R_co]):
+    """Makes readings of what the work says. ``ended``: its last word has come."""
+
+    ended: bool
+
+    def restart(self) -> None:
+        """All will come again from the first byte on; what was taken is to be left out."""
+        ...
+
+    def feed(self, data: bytes) -> Iterator[R_co]: ...
+
+    def word(self, at: float, step: str, outcome: str, detail: str) -> R_co:
+        """A word of ours, not of the host's: about the link, or that it ended without a word."""
+        ...
+
+
+class Work(Protocol):
+    """What is followed: an order, or what is under way."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
 
 
 class Trail:
@@ -55,6 +89,9 @@ class Trail:
             self.ended = self.ended or step == "end"
             yield self.reading(float(found[3]), step, outcome, words, undo=self._undo if step == "end" else "")
 
+    def word(self, at: float, step: str, outcome: str, detail: str) -> OperatorAction:
+        return self.reading(at, step, outcome, detail, undo="")
+
     def reading(self, at: float, step: str, outcome: str, detail: str, *, undo: str = "") -> OperatorAction:
         order = self._order
         return OperatorAction(
@@ -71,8 +108,8 @@ class Trail:
 
 
 async def follow(
-    host: Host, rights: Rights, order: Order | UnderWay, trail: Trail, clock: Clock
-) -> AsyncGenerator[OperatorAction, None]:
+    host: Host, rights: Rights, order: Work, trail: Teller[R], clock: Clock, duty: Duty = ACTION
+) -> AsyncGenerator[R, None]:
     """To its end; a lost link is waited for. Never raises but for cancellation."""
     lost = False
     while not trail.ended:
@@ -80,22 +117,22 @@ async def follow(
             await host.up()
             if lost:
                 lost = False
-                yield trail.reading(clock.now(), "link", "done", "the link is back: what was said meanwhile follows")
-            async with aclosing(_lines(host, rights, order, trail)) as lines:
+                yield trail.word(clock.now(), "link", "done", "the link is back: what was said meanwhile follows")
+            async with aclosing(_lines(host, rights, order, trail, duty)) as lines:
                 async for reading in lines:
                     yield reading
             if trail.ended:
                 return
-            if not await _runs(host, rights, order):
+            if not await _runs(host, rights, order, duty):
                 # what it said last may still have been on its way
                 trail.restart()
-                done = await ask(host, rights, SAID, order.unit, id=order.id)
+                done = await ask(host, rights, SAID, order.unit, id=order.id, duty=duty)
                 for reading in trail.feed(done.stdout):
                     yield reading
                 if not trail.ended:
                     state = await _state(host, rights, order.unit)
                     trail.ended = True
-                    yield trail.reading(
+                    yield trail.word(
                         clock.now(),
                         "end",
                         "unknown",
@@ -105,28 +142,26 @@ async def follow(
             await asyncio.sleep(PAUSE)
         except LinkRefused as error:
             trail.ended = True
-            yield trail.reading(clock.now(), "end", "unknown", f"The host is no longer reached: {error.reason}")
+            yield trail.word(clock.now(), "end", "unknown", f"The host is no longer reached: {error.reason}")
         except LinkDown:
             if not lost:
                 lost = True
-                yield trail.reading(
+                yield trail.word(
                     clock.now(),
                     "link",
                     "wait",
                     "the link is lost; the steps go on on the host, and are read afterwards",
                 )
         except HostError as error:
-            yield trail.reading(clock.now(), "link", "wait", error.reason)
+            yield trail.word(clock.now(), "link", "wait", error.reason)
             await asyncio.sleep(PAUSE * 3)
 
 
-async def _lines(
-    host: Host, rights: Rights, order: Order | UnderWay, trail: Trail
-) -> AsyncGenerator[OperatorAction, None]:
+async def _lines(host: Host, rights: Rights, order: Work, trail: Teller[R], duty: Duty) -> AsyncGenerator[R, None]:
     """From the first line on, until its end or until nothing comes for a while."""
     trail.restart()
     async with (
-        host.stream(argv(rights, FOLLOW, order.unit, id=order.id), stdin=True) as stream,
+        host.stream(argv(rights, FOLLOW, order.unit, id=order.id, duty=duty), stdin=True) as stream,
         aclosing(chunks(stream, QUIET)) as pieces,
     ):
         async for chunk in pieces:
@@ -138,8 +173,8 @@ async def _lines(
                 return
 
 
-async def _runs(host: Host, rights: Rights, order: Order | UnderWay) -> bool:
-    done = await ask(host, rights, GOING, order.unit)
+async def _runs(host: Host, rights: Rights, order: Work, duty: Duty) -> bool:
+    done = await ask(host, rights, GOING, order.unit, duty=duty)
     found = going(done.stdout.decode("utf-8", "backslashreplace"), order.unit)
     return found is not None and found.id == order.id
 

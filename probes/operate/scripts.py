@@ -17,23 +17,27 @@ user)
   export XDG_RUNTIME_DIR
   base=$XDG_RUNTIME_DIR/firstlight keep=${XDG_STATE_HOME:-$HOME/.local/state}/firstlight/kept
   ctl='systemctl --user' show='systemctl --user' log=$base/$id.log ;;
-sudo|polkit)
+sudo|polkit|login)
   # not in XDG_RUNTIME_DIR: that goes with the last session of the login
   base=${XDG_CACHE_HOME:-$HOME/.cache}/firstlight log=$base/$id.log lock=/tmp/.$runner
   ctl='sudo -n systemctl'
   [ "$kind" = sudo ] || ctl='systemctl --no-ask-password' ;;
 esac
+# the output of programs goes on one line for ever, which a journal would hold back
+[ "$steps" = steps.sh ] || log=$base/$id.log
+results=$base/$id.results
 others() {
   $show show -p ActiveState -p Description -- "$runner" 2>/dev/null
   [ "$kind" = user ] || ps -e -ww -o pid=,args= | while read -r pid shell file doing on rest; do
     [ "$shell" = /bin/sh ] && [ "$on" = "$unit" ] || continue
-    case $file in /*/firstlight/*/steps.sh) echo "Runner=$pid $file $doing $on $rest" ;; esac
+    case $file in /*/firstlight/*/"$steps") echo "Runner=$pid $file $doing $on $rest" ;; esac
   done
   return 0
 }
 """
-"""Kinds: the transient unit of the system's or the user's manager, or (with the right to systemctl only) a process of
-the login's own. ``others``: who acts on the unit now."""
+"""``steps``, the name of the file of steps, is set before it (``asked.argv``). Kinds: the transient unit of the
+system's or the user's manager, or (with the right to systemctl only, or none) a process of the login's own.
+``others``: who acts on the unit now."""
 
 LAUNCH = (
     PLACES
@@ -47,12 +51,20 @@ alive=$(ps -e -ww -o args=)
 for old in $(find "$base" -mindepth 1 -maxdepth 1 -mmin +5 -name '*.[0-9]*' 2>/dev/null); do
   case $alive in *"$old/"*) ;; *) rm -rf -- "$old" ;; esac
 done
-find "$base" -mindepth 1 -maxdepth 1 -mtime +7 -name '*.log' -exec rm -f -- {} + 2>/dev/null
+find "$base" -mindepth 1 -maxdepth 1 -mtime +7 '(' -name '*.log' -o -name '*.results' ')' \
+  -exec rm -rf -- {} + 2>/dev/null
 # of this attempt alone: one that a lost link broke off may still be going away
 stage=$base/$id.$$
 mkdir -- "$stage" || exit 70
-settings=
-while [ "$1" != -- ]; do settings="$settings $1"; shift; done
+settings= options= as=
+while [ "$1" != -- ]; do
+  case $1 in
+  --uid=*) ! id -u -- "${1#--uid=}" >/dev/null 2>&1 || { as=${1#--uid=} options="$options $1"; } ;;
+  -*) options="$options $1" ;;
+  *) settings="$settings $1" ;;
+  esac
+  shift
+done
 shift
 while [ $# -ge 2 ]; do
   mkdir -p -- "$(dirname -- "$stage/$1")"
@@ -61,29 +73,38 @@ while [ $# -ge 2 ]; do
   shift 2
 done
 [ -z "$log" ] || : >"$log"
+if [ "$steps" != steps.sh ]; then
+  mkdir -p -- "$results"
+  if [ "$kind" = system ] && [ -n "$as" ]; then
+    chmod 711 -- "$base"
+    chown -R -- "$as" "$stage" "$log" "$results"
+  fi
+fi
 case $kind in
 system|user)
   [ "$kind" = system ] && scope=--system || scope=--user
   set --
+  for option in $options; do set -- "$@" "$option"; done
   for setting in $settings; do set -- "$@" "--setenv=$setting"; done
   said=$(systemd-run $scope --no-ask-password --quiet --collect --unit="$runner" \
     --description="firstlight: $action of $unit by $who, $id" \
     --property=SyslogIdentifier="firstlight-$id" \
     --setenv=FL_ID="$id" --setenv=FL_STAGE="$stage" --setenv=FL_CTL="$ctl" --setenv=FL_SHOW="$show" \
     --setenv=FL_LOG="$log" --setenv=FL_LOCK="$lock" --setenv=FL_KEEP="$keep" "$@" \
-    /bin/sh "$stage/steps.sh" "$action" "$unit" "$fallback" "$who" 2>&1) && exit 0
+    --setenv=FL_RESULTS="$results" \
+    /bin/sh "$stage/$steps" "$action" "$unit" "$fallback" "$who" 2>&1) && exit 0
   rm -rf -- "$stage"
   printf '%s\n' "$said" >&2
   case $said in *"already loaded"*|*"already exists"*|*"lready active"*) others; exit 72 ;; esac
   exit 73 ;;
 *)
   case $(others) in *Runner=*|*ActiveState=active*) others; rm -rf -- "$stage"; exit 72 ;; esac
-  FL_ID=$id FL_STAGE=$stage FL_CTL=$ctl FL_SHOW=$show FL_LOG=$log FL_LOCK=$lock FL_KEEP=$keep
-  export FL_ID FL_STAGE FL_CTL FL_SHOW FL_LOG FL_LOCK FL_KEEP
+  FL_ID=$id FL_STAGE=$stage FL_CTL=$ctl FL_SHOW=$show FL_LOG=$log FL_LOCK=$lock FL_KEEP=$keep FL_RESULTS=$results
+  export FL_ID FL_STAGE FL_CTL FL_SHOW FL_LOG FL_LOCK FL_KEEP FL_RESULTS
   for setting in $settings; do export "${setting?}"; done
   # a session of its own: what the link's end ends is the session of the link
   setsid sh -c 'exec /bin/sh "$@" </dev/null >/dev/null 2>&1' sh \
-    "$stage/steps.sh" "$action" "$unit" "$fallback" "$who" </dev/null >/dev/null 2>&1 &
+    "$stage/$steps" "$action" "$unit" "$fallback" "$who" </dev/null >/dev/null 2>&1 &
   # until it stands on its own: with this shell ends whatever is still in its process group
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     [ ! -s "$log" ] || exit 0
@@ -94,8 +115,9 @@ system|user)
 esac
 """
 )
-"""Arguments: kind id unit runner action fallback who, settings NAME=VALUE, ``--``, then name and size of each file
-whose bytes come on standard input. Status 72: another acts on the unit; 71: the link broke before all had come."""
+"""Arguments: kind id unit runner action fallback who, settings NAME=VALUE and options of systemd-run, ``--``, then
+name and size of each file whose bytes come on standard input. Status 72: another acts on the unit; 71: the link broke
+before all had come."""
 
 GOING = PLACES + "others\n"
 

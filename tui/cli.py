@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from probes.version import __version__
+from tui import cli_headless
 from tui.exits import Ending, Exit, table
 
 EXITS = f"""Exit status:
@@ -28,17 +29,30 @@ app = typer.Typer(
 
 Speed = Annotated[float, typer.Option(min=0.01, max=1000.0, metavar="N", help="Times as fast as it happened.")]
 
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME | TARGET UNIT",
+        help="A deployment of the configuration; or user@host, an alias of ssh_config or local, and a systemd unit.",
+    ),
+]
+Endpoint = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
+]
+User = Annotated[
+    bool | None, typer.Option("--user/--no-user", help="A unit of the user's own service manager, or not.")
+]
+
 
 def main() -> None:
     """The entry point. Bad input is one sentence with its remedy on standard error and a status of ``tui/exits.py``."""
-    try:
-        status = app(prog_name="firstlight", standalone_mode=True)
-    except Ending as ending:
-        from probes.command import plain
+    from tui.commands.settings import hoisted
 
-        print(f"firstlight: {plain(ending.reason, 1000)}", file=sys.stderr)
-        if ending.remedy:
-            print(plain(ending.remedy, 1000), file=sys.stderr)
+    try:
+        status = app(hoisted(sys.argv[1:]), prog_name="firstlight", standalone_mode=True)
+    except Ending as ending:
+        ending.tell()
         sys.exit(ending.status)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
@@ -59,34 +73,43 @@ def firstlight(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="This configuration instead of ~/.config/firstlight/firstlight.toml."),
+    ] = None,
 ) -> None:
     """Watch a large model being deployed, from systemctl start to its first token."""
+    from tui.commands.settings import choose
+
+    choose(config)
 
 
-@app.command(epilog="\b\nExample:\n  firstlight watch root@llm-two kimi-k25-int4-ngram")
+@app.command(epilog="\b\nExample:\n  firstlight watch root@llm-two kimi-k25-int4-ngram\n  firstlight watch kimi")
 def watch(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="user@host, an alias of ssh_config, or local.")],
-    unit: Annotated[str, typer.Argument(metavar="UNIT", help="The systemd unit, as systemctl takes it.")],
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
+    words: Words,
+    endpoint: Endpoint = None,
+    user: User = None,
+    record: Annotated[
+        bool | None,
+        typer.Option("--record/--no-record", help="Keep what is seen in a session file. Default: as configured, yes."),
     ] = None,
-    user: Annotated[bool, typer.Option("--user", help="A unit of the user's own service manager.")] = False,
-    record: Annotated[bool, typer.Option("--record/--no-record", help="Keep what is seen in a session file.")] = True,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="TIME", help="Read the journal from here, as journalctl --since. Default: this load's first line."
         ),
     ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Take every action on the host away.")] = False,
 ) -> None:
-    """Watch a unit on a host."""
-    from tui.commands.screen import configuration
+    """Watch a unit on a host, or a deployment of the configuration."""
+    from tui.commands.named import named
+    from tui.commands.screen import check_looks, configuration
     from tui.commands.watch import run
-    from watch.config import Deployment
 
-    deployment = Deployment(target=target, unit=unit, endpoint=endpoint or "", user=user)
-    raise typer.Exit(run(deployment, configuration(), record=record, since=since))
+    config = configuration()
+    check_looks(config)
+    found = named(config, words, endpoint=endpoint, user=user)
+    raise typer.Exit(run(found.deployment, config, name=found.name, record=record, since=since, read_only=read_only))
 
 
 @app.command(epilog="\b\nExample:\n  firstlight demo --speed 10")
@@ -122,8 +145,14 @@ def explain(
         float | None,
         typer.Option(min=0.0, metavar="SECONDS", help="As it stood that long after the load began."),
     ] = None,
+    unit: Annotated[
+        str, typer.Option(metavar="NAME", help="Of a journal of several units, this one. Default: the model server.")
+    ] = "",
 ) -> None:
     """Say what saved logs show: how far the load came, what is wrong, and why."""
     from tui.commands.explain import run
 
-    raise typer.Exit(run(files, as_json=json, at=at))
+    raise typer.Exit(run(files, as_json=json, at=at, unit=unit))
+
+
+cli_headless.add(app)

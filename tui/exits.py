@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -28,9 +30,32 @@ MEANING: dict[Exit, str] = {
 }
 
 
-def table() -> str:
+class Waited(IntEnum):
+    """How ``firstlight wait`` ends: its own statuses, for scripts."""
+
+    READY = 0
+    FAILED = 1
+    STALLED = 2
+    TIMED_OUT = 3
+    UNREACHABLE = 4
+    USAGE = 64
+    INTERRUPTED = 130
+
+
+WAITED: dict[Waited, str] = {
+    Waited.READY: "it is ready",
+    Waited.FAILED: "the load failed",
+    Waited.STALLED: "the load has stalled (see --stall-grace)",
+    Waited.TIMED_OUT: "the time given was over first",
+    Waited.UNREACHABLE: "the host cannot be reached (see --patience), or has no such unit",
+    Waited.USAGE: "the command line or the configuration is wrong",
+    Waited.INTERRUPTED: "ended by Ctrl-C",
+}
+
+
+def table(meaning: Mapping[Exit, str] | Mapping[Waited, str] = MEANING) -> str:
     """For ``--help``: one status a line."""
-    return "\n".join(f"{status:>5}  {meaning}" for status, meaning in MEANING.items())
+    return "\n".join(f"{int(status):>5}  {words}" for status, words in meaning.items())
 
 
 class Ending(Exception):
@@ -41,3 +66,11 @@ class Ending(Exception):
         self.status = status
         self.reason = reason
         self.remedy = remedy
+
+    def tell(self) -> None:
+        """Say it on standard error."""
+        from probes.command import plain
+
+        print(f"firstlight: {plain(self.reason, 1000)}", file=sys.stderr)
+        if self.remedy:
+            print(plain(self.remedy, 1000), file=sys.stderr)

@@ -52,7 +52,12 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BadKey(ValueError):
-    """A key map that cannot be used. The text is one sentence that names the entry and what would be right."""
+    """A key map that cannot be used. The text is one sentence that names the entry and what would be right. ``name``:
+    the id that was given what cannot be, so that its line can be told."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self.name = name
 
 
 @cache
@@ -99,7 +104,7 @@ def keymap(wanted: Mapping[str, str]) -> Keymap:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; the ids are {', '.join(sorted(known))}."
-            raise BadKey(f"There is no key with the id {name!r}{hint}")
+            raise BadKey(f"There is no key with the id {name!r}{hint}", name)
         chosen[name] = ",".join(_key(name, key) for key in keys.split(","))
     for together in _TOGETHER:
         taken: dict[str, str] = {}
@@ -108,8 +113,11 @@ def keymap(wanted: Mapping[str, str]) -> Keymap:
                 continue
             for key in chosen[row.id].split(",") if row.id in chosen else map(_textual, row.keys.split(",")):
                 other = taken.get(key)
-                if other is not None and (row.id in chosen or other in chosen):
-                    raise BadKey(f"The key {key!r} cannot be both {other!r} and {row.id!r}: give one of them another.")
+                if other not in (None, row.id) and (row.id in chosen or other in chosen):
+                    raise BadKey(
+                        f"The key {key!r} cannot be both {other!r} and {row.id!r}: give one of them another.",
+                        row.id if row.id in chosen else other,
+                    )
                 taken[key] = row.id
     return chosen
 
@@ -135,7 +143,7 @@ def _key(name: str, key: str) -> str:
     if not key or not plain or any(modifier not in ("ctrl", "shift", "alt", "super") for modifier in modifiers):
         near = get_close_matches(key, _NAMES, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; write it like 'r', 'ctrl+r', 'f5', 'enter'."
-        raise BadKey(f"{name!r} is given the key {key!r}, which is none{hint}")
+        raise BadKey(f"{name!r} is given the key {key!r}, which is none{hint}", name)
     return key
 
 

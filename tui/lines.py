@@ -15,12 +15,8 @@ from itertools import compress
 from operator import neg
 
 from probes.readings import JournalLine
-from watch.lines import FATAL, LineMark, LineMarker
-
-_OWN = 0x80
-_LOUD = 0x7F
-_OTHERS = 255
-"""Index of every process after the 255th name: the column has one byte."""
+from watch.columns import LOUD, OWN, Columns
+from watch.lines import FATAL
 
 _SLICE = 100_000
 """Lines filtered in one go: about 3 ms."""
@@ -50,31 +46,34 @@ class LineStore:
 
     def __init__(self, read: Callable[[int], JournalLine]) -> None:
         self._read = read
-        self._marker = LineMarker()
-        self._offsets = array("Q")
-        self._loud = bytearray()
-        self._process = bytearray()
-        self._names: dict[str, int] = {}
+        self.columns = Columns()
         self._cache: OrderedDict[int, JournalLine] = OrderedDict()
-        self.names: list[str] = []
-        self.counts: list[int] = []
         self.filter = Filter()
         self.shown: array[int] = array("I")
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self.columns)
+
+    @property
+    def names(self) -> list[str]:
+        return self.columns.names
+
+    @property
+    def counts(self) -> list[int]:
+        return self.columns.counts()
 
     def add(self, lines: Sequence[JournalLine], offsets: Sequence[int]) -> int:
         """Append; how many of them the filter shows."""
-        before = len(self._offsets)
-        for line, offset in zip(lines, offsets, strict=True):
-            mark = self._marker.mark(line)
-            self._offsets.append(offset)
-            self._loud.append(mark.loudness | (_OWN if mark.own else 0))
-            self._process.append(self._index(mark))
-        fresh = self._select(before, len(self._offsets))
+        before = len(self.columns)
+        self.columns.add(lines, offsets)
+        fresh = self._select(before, len(self.columns))
         self.shown.extend(fresh)
         return len(fresh)
+
+    def replace(self, columns: Columns) -> None:
+        """Hold these lines instead: a replay has gone to another time. The filter stays."""
+        self.columns = columns
+        self.shown = self._select(0, len(columns))
 
     def line(self, index: int) -> JournalLine:
         """The line, whole. One that cannot be read back is a line that says so."""
@@ -90,15 +89,15 @@ class LineStore:
     def fetch(self, index: int) -> JournalLine:
         """The same, for one who passes through: nothing is kept."""
         try:
-            return self._read(self._offsets[index])
+            return self._read(self.columns.offsets[index])
         except (OSError, ValueError) as error:
             return JournalLine(at=0.0, text=f"this line cannot be read back: {error}", source="other", timed=False)
 
     def loudness(self, index: int) -> int:
-        return self._loud[index] & _LOUD
+        return self.columns.loud[index] & LOUD
 
     def process(self, index: int) -> str:
-        number = self._process[index]
+        number = self.columns.process[index]
         return self.names[number] if number < len(self.names) else ""
 
     def row(self, index: int) -> int:
@@ -110,8 +109,8 @@ class LineStore:
         self.filter = wanted
         shown = array("I")
         at = 0
-        while at < len(self._offsets):
-            end = min(at + _SLICE, len(self._offsets))
+        while at < len(self.columns):
+            end = min(at + _SLICE, len(self.columns))
             shown.extend(self._select(at, end, wanted))
             at = end
             yield
@@ -124,29 +123,18 @@ class LineStore:
             return array("I")
         if wanted == Filter(own=True):
             return array("I", range(start, end))
-        passes = self._loud[start:end].translate(_loud_table(wanted.loudness, wanted.own))
+        passes = self.columns.loud[start:end].translate(_loud_table(wanted.loudness, wanted.own))
         if wanted.process is not None:
-            number = self._names.get(wanted.process, _OTHERS)
+            number = self.columns.number(wanted.process)
             table = bytes(1 if code == number else 0 for code in range(256))
-            speaks = self._process[start:end].translate(table)
+            speaks = self.columns.process[start:end].translate(table)
             both = int.from_bytes(passes, "big") & int.from_bytes(speaks, "big")
             passes = bytearray(both.to_bytes(end - start, "big"))
         return array("I", compress(range(start, end), passes))
 
-    def _index(self, mark: LineMark) -> int:
-        number = self._names.get(mark.process)
-        if number is None:
-            if len(self.names) >= _OTHERS:
-                return _OTHERS
-            number = self._names[mark.process] = len(self.names)
-            self.names.append(mark.process)
-            self.counts.append(0)
-        self.counts[number] += 1
-        return number
-
 
 def _loud_table(least: int, own: bool) -> bytes:
-    return bytes(1 if least <= (code & _LOUD) <= FATAL and (own or not code & _OWN) else 0 for code in range(256))
+    return bytes(1 if least <= (code & LOUD) <= FATAL and (own or not code & OWN) else 0 for code in range(256))
 
 
 class Search:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from probes.readings import JournalLine
 from watch.changes import Changes
+from watch.columns import Columns
 
 Mode = Literal["live", "demo", "replay"]
 
@@ -15,11 +16,17 @@ Mode = Literal["live", "demo", "replay"]
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What arrived together. ``offsets[i]`` is where ``lines[i]`` stands in the session file: ``Watching.line`` takes
-    it. A batch may be empty of lines (samples, link state)."""
+    it. A batch may be empty of lines (samples, link state).
+
+    While a long back-log is read, ``newest`` are its newest lines ahead of their turn, and ``backlog`` says how much of
+    it has been read, 0 to 1; None: what came is all there is."""
 
     changes: Changes
     lines: Sequence[JournalLine] = ()
     offsets: Sequence[int] = ()
+    instead: Columns | None = None
+    newest: Sequence[JournalLine] = ()
+    backlog: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +41,5 @@ class SourceStatus:
     recording_error: str = ""
     ended: bool = False
     label: str = ""
+    backlog: float | None = None
+    """how much of a long back-log has been read, 0 to 1; None: none is being read"""

@@ -8,8 +8,9 @@ from pathlib import Path
 from watch.catalogue import Catalogue
 from watch.formats.captured import age, loads
 from watch.logfile import NotReadable
+from watch.manager import same_unit
 from watch.report import Report, render_text, report_json
-from watch.situation import Files, Seen, collect, feed
+from watch.situation import Files, Seen, collect, feed, unit_of
 from watch.state import WatchState
 from watch.texts import duration
 from watch.view import FindingView, LoadView, View
@@ -27,14 +28,26 @@ class CannotExplain(Exception):
 
 
 def explain(
-    paths: Sequence[Path], *, at: float | None = None, catalogue: Catalogue | None = None, history: object | None = None
+    paths: Sequence[Path],
+    *,
+    at: float | None = None,
+    unit: str = "",
+    catalogue: Catalogue | None = None,
+    history: object | None = None,
 ) -> Report:
     """Read the files and folders as one situation. ``at``: only what was known that many seconds after the start of
-    the (last) load. Raises CannotExplain."""
+    the (last) load. ``unit``: whose lines count; empty: of several units, the one that is most of a model server.
+    Raises CannotExplain."""
     try:
         files = collect([Path(path) for path in paths])
-        state = WatchState("saved files", "", catalogue=catalogue, history=history)  # type: ignore[arg-type]
+        state = WatchState("saved files", unit, catalogue=catalogue, history=history)  # type: ignore[arg-type]
         seen = feed(files, state)
+        if unit and seen.units and not any(same_unit(name, unit) for name in seen.units):
+            raise CannotExplain(f"There is no line of {unit} in these files, but of {', '.join(sorted(seen.units))}.")
+        if not unit and (unit := unit_of(seen, files)):
+            state = WatchState("saved files", unit, catalogue=catalogue, history=history)  # type: ignore[arg-type]
+            files.notes += _others(unit, seen)
+            seen = feed(files, state)
         if at is not None:
             load = state.view(seen.until).load
             if load is None:
@@ -42,12 +55,21 @@ def explain(
                     "There is no load in these files, so there is no moment so many seconds after its start."
                 )
             until = load.started + at
-            state = WatchState("saved files", "", catalogue=catalogue, history=history)  # type: ignore[arg-type]
+            state = WatchState("saved files", unit, catalogue=catalogue, history=history)  # type: ignore[arg-type]
             seen = feed(files, state, until=until)
             seen.until = max(seen.until, until)
     except NotReadable as error:
         raise CannotExplain(f"{error.reason}. {error.remedy}".strip()) from None
     return _report(files, seen, state)
+
+
+def _others(unit: str, seen: Seen) -> list[str]:
+    """Which other model servers speak in the same journal."""
+    servers = [name for name, told in seen.units.items() if told.server and not same_unit(name, unit)]
+    if not servers:
+        return []
+    also = ", ".join(sorted(servers)[:8])
+    return [f"The journal also holds lines of {also}; this is about {unit}. --unit NAME chooses another."]
 
 
 def _report(files: Files, seen: Seen, state: WatchState) -> Report:
@@ -73,6 +95,7 @@ def _report(files: Files, seen: Seen, state: WatchState) -> Report:
     phase = _phase(view, current, present, severity, seen)
     notes = [note for note in files.notes if "is empty" not in note]
     notes += state.findings.catalogue.problems
+    notes = list(dict.fromkeys(notes))
     lines = [ref for ref in (seen.ready if current == "ready" else "", seen.last) if ref]
     lines += [meta.ref("seconds_since_last_record") for meta in seen.meta if meta.silence is not None]
     return Report(
@@ -167,6 +190,7 @@ def _whole(files: Files, seen: Seen, state: WatchState, view: View) -> None:
             loaded = loads(saved.whole())
             if loaded is not None and isinstance(loaded[0], dict):
                 findings.learn("link-dead", age(loaded[0]))
+    findings.learn("page-cut", {}, seen.cut)
     _metrics(seen, state, number)
     refused = [(path, answer) for path, answer in seen.answers if answer.status in (401, 403)]
     healthy = [answer for path, answer in seen.answers if path in ("/health", "/metrics") and answer.status == 200]

@@ -58,6 +58,10 @@ class Findings:
         """What the combined matcher must look for; ``rows`` given to ``see`` are indices into this."""
         return self.catalogue.patterns
 
+    def entries(self, load: int) -> Iterable[Entry]:
+        """What was found of this load and of the host so far, not judged: cheap, to see whether something is new."""
+        return self._kept.relevant(load)
+
     @property
     def hungry(self) -> bool:
         """While true, ``see`` wants every line, also those without any match: a traceback is open, say."""

@@ -18,6 +18,7 @@ from probes.readings import (
     HealthReading,
     IoReading,
     LinkReading,
+    MetricsReading,
     ProbeReading,
     Reading,
     UnitFile,
@@ -109,6 +110,11 @@ class Judge:
                 yield from self._look_command(reading)
             case BenchReading():
                 yield from self._look_bench(reading)
+            case MetricsReading():
+                if reading.truncated:
+                    yield Observation("page-cut", ref=reading.ref, values={"error": reading.error}, host=False)
+                elif "page-cut" in present and reading.samples:
+                    yield Observation(over=frozenset(("page-cut",)))
             case _:
                 return
 
@@ -327,6 +333,8 @@ class Judge:
 
     def stall(self, stall: StallView, phase: Phase, gpu: GpuView | None) -> Observation:
         """The finding of a stall; in the first collective with GPUs that spin it is known why."""
+        if phase in ("ready", "serving"):
+            return Observation("no-tokens", values={"what": stall.what, "usual": stall.usual}, refs=stall.refs, host=False)
         devices = gpu.devices if gpu is not None else ()
         busy = [device for device in devices if device.utilization is not None and device.utilization >= 90]
         small = [device for device in busy if device.used_mib is not None and device.used_mib < 3000]

@@ -6,7 +6,9 @@ Large logs are streamed: blocks of 1 MiB are searched as bytes, and only lines t
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
+import itertools
 import json
 import lzma
 import re
@@ -63,7 +65,7 @@ def read_chunks(
 ) -> Iterator[list[Reading]]:
     """The same for bytes from anywhere; however they are cut, the readings are the same. ``written``: UTC seconds by
     which they were written, for dates without a year."""
-    source = _Chunks(iter(chunks))
+    source = _Chunks(_utf8(iter(chunks)))
     head = source.peek(HEAD)
     if not head:
         raise NotReadable(f"{name} is empty")
@@ -132,7 +134,7 @@ class Saved:
 
     def _chunks(self, size: int = CHUNK) -> Any:
         with open(self.path, "rb") as file:
-            yield from _unpacked(file, size, self.name)
+            yield from _utf8(_unpacked(file, size, self.name))
 
     def whole(self) -> bytes:
         """All bytes of a small file. Raises NotReadable above 16 MiB."""
@@ -418,6 +420,29 @@ class _Chunks:
         yield from self._held
         self._held = []
         yield from self._chunks
+
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+"""Byte order marks: what Windows' shells put in front of what they redirect to a file."""
+
+
+def _utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks as UTF-8 where a byte order mark says that they are UTF-16, and without the mark."""
+    first = b""
+    while len(first) < 3 and (chunk := next(chunks, None)) is not None:
+        first += chunk
+    mark, encoding = next(((m, e) for m, e in _MARKS if first.startswith(m)), (b"", "utf-8"))
+    if encoding == "utf-8":
+        if first := first[len(mark) :]:
+            yield first
+        yield from chunks
+        return
+    decode = codecs.getincrementaldecoder(encoding)("replace").decode
+    for chunk in itertools.chain([first[len(mark) :]], chunks):
+        if text := decode(chunk):
+            yield text.encode("utf-8", "replace")
+    if text := decode(b"", True):
+        yield text.encode("utf-8", "replace")
 
 
 def _unpacked(file: BinaryIO, size: int, name: str) -> Iterator[bytes]:

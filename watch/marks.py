@@ -46,7 +46,7 @@ class Mark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     banner: bool = False
     each: str = ""
     frame: bool = False
-    reads: Literal["", "args", "config"] = ""
+    reads: Literal["", "args", "config", "statistics"] = ""
 
 
 class Sign(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,7 +73,7 @@ class Marks:
         self.patterns: tuple[str, ...] = tuple(row.pattern for row in self.rows)
         self._notices = range(len(marks), len(marks) + len(notices))
         self._deaths = range(len(marks) + len(notices), len(self.rows))
-        self._serving = frozenset(index for index, mark in enumerate(marks) if mark.phase == "serving")
+        self._serving = frozenset(index for index, mark in enumerate(marks) if mark.phase == "serving" and not mark.reads)
         Matcher(self.patterns)
         self._fields = {index: re.compile(row.pattern) for index, row in enumerate(self.marks) if "(?P<" in row.pattern}
 

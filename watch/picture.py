@@ -232,6 +232,8 @@ def headline(state: State, load: Load | None, cause: FindingView | None, stall: 
         case "stalled":
             return f"stalled in {load.phase}: {stall.what}" if stall is not None else f"stalled in {load.phase}"
         case "ready":
+            if stall is not None:
+                return f"ready, but {stall.what}"
             return "serving requests" if load.phase == "serving" else "ready"
         case "unknown":
             return "no load is recognised in what was printed so far"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from watch.catalogue import Catalogue
 from watch.marks import Mark, Marks
 from watch.matching import Matcher
+from watch.standstill import NO_TOKENS
 
 TAIL = 64 << 10
 """Bytes at the end of a block in which the last repeated line is looked for."""
@@ -19,7 +20,7 @@ class Sieve:
     def __init__(self, marks: Marks, catalogue: Catalogue) -> None:
         steady = [row.pattern for row in marks.rows if isinstance(row, Mark) and row.phase == "serving"]
         steady += catalogue.by_id["client-errors"].pattern[:1] if "client-errors" in catalogue.by_id else ()
-        patterns = (*marks.patterns, *catalogue.patterns)
+        patterns = (*marks.patterns, *catalogue.patterns, NO_TOKENS)
         self._telling = Matcher([pattern for pattern in patterns if pattern not in steady])
         self._steady = Matcher(steady)
 

@@ -41,6 +41,12 @@ _SIDECAR = re.compile(
 )
 _BAR = re.compile(r"\d+%(?: Completed \||\|)")
 _READY = ("Application startup complete", "The server is fired up and ready to roll")
+_SERVER = re.compile(
+    r"(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: \w+)*\] |"
+    r"\((?:APIServer|EngineCore|Worker)[\w ]* pid=|(?:safetensors|shards|graphs)\b.{0,60}\d+%|vllm|sglang"
+)
+"""The beginning of a line as a model server prints it."""
+_LIKELY = re.compile(r"vllm|sglang|llm", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:\x1b\[[\d;]*m)*([A-Za-z0-9][\w.-]*-\d+)(?:\x1b\[[\d;]*m)* +\|")
 
 
@@ -52,6 +58,14 @@ class Files:
     others: list[Saved] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class UnitSeen:
+    """``server``: lines in the form of a model server's; ``lines``: all that it or systemd said of it."""
+
+    server: int = 0
+    lines: int = 0
 
 
 @dataclass
@@ -78,6 +92,10 @@ class Seen:
     meta: list[captured.Meta] = field(default_factory=list)
     silence: float | None = None
     bench: bool = False
+    units: dict[str, UnitSeen] = field(default_factory=dict)
+    """whose lines there are"""
+    cut: list[str] = field(default_factory=list)
+    """where metrics pages that were cut short end"""
 
 
 def collect(paths: Sequence[Path]) -> Files:
@@ -91,7 +109,7 @@ def collect(paths: Sequence[Path]) -> Files:
             inside = sorted(entry for entry in path.iterdir() if entry.is_file() and _wanted(entry))
             named += [(entry, entry.name, True) for entry in inside]
             if not inside:
-                errors.append(NotReadable(f"{path} holds no files that could be read"))
+                errors.append(_nothing_in(path))
         else:
             named.append((path, path.name, False))
     names = [name for _, name, _ in named]
@@ -116,6 +134,18 @@ def collect(paths: Sequence[Path]) -> Files:
     if not found.logs and not found.others:
         raise errors[0] if errors else NotReadable("No files were given")
     return found
+
+
+def _nothing_in(folder: Path) -> NotReadable:
+    """Folders are not opened in folders: what lies apart are situations apart."""
+    below = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if not below:
+        return NotReadable(f"{folder} holds no files that could be read", "Give the folder with the logs, or the files.")
+    named = ", ".join(below[:12]) + (f" and {len(below) - 12} more" if len(below) > 12 else "")
+    return NotReadable(
+        f"{folder} holds no logs itself, only folders: {named}",
+        f"Each is read as a situation of its own: firstlight explain {folder / below[0]}",
+    )
 
 
 _RANK: tuple[Kind, ...] = ("journal-export", "journal-json", "journal-pretty", "recorded", "session", "text", "bench")
@@ -178,6 +208,20 @@ def _wanted(path: Path) -> bool:
     if path.name.startswith(".") or path.suffix.lower() in (".md", ".py", ".png", ".svg", ".xml"):
         return False
     return not re.search(r"\.(?:xml|png)\.gz$|^procs\.jsonl|^requests\.jsonl|^hold\.jsonl|^release\.", path.name)
+
+
+def unit_of(seen: Seen, files: Files) -> str:
+    """Whose reading this is, where a journal holds several units' lines: the one that another file of the situation
+    names, else the one with most lines of a model server. Empty: one unit, or none that can be told."""
+    if len(seen.units) < 2:
+        return ""
+    named = [str(meta.values.get("unit", "")) for meta in seen.meta]
+    named += [saved.name.rpartition("/")[2] for saved in files.others if saved.kind == "unit"]
+    for name in named:
+        if name in seen.units or f"{name}.service" in seen.units:
+            return name
+    best = max(seen.units, key=lambda u: (seen.units[u].server, bool(_LIKELY.search(u)), seen.units[u].lines))
+    return best if seen.units[best].server or _LIKELY.search(best) else ""
 
 
 def feed(files: Files, state: WatchState, *, until: float | None = None) -> Seen:
@@ -271,10 +315,13 @@ def _small(saved: Saved, at: float, metas: dict[str, captured.Meta], seen: Seen)
     for reading in out:
         if isinstance(reading, MetricsReading):
             seen.metrics.append(reading)
+            number = 0
             for number, line in enumerate(data.split(b"\n"), 1):
                 name = re.match(rb"[a-zA-Z_:][\w:]*", line)
                 if name is not None:
                     seen.metric_refs.setdefault((reading.ref, name[0].decode()), f"{saved.name}:{number}")
+            if reading.truncated:
+                seen.cut.append(f"{saved.name}:{number}")
         elif isinstance(reading, LinkReading):
             seen.links.append(reading)
     return out
@@ -353,6 +400,13 @@ def _take(batch: list[Reading], state: WatchState, seen: Seen, until: float | No
 
 def _note(line: JournalLine, seen: Seen) -> None:
     seen.lines += 1
+    if line.unit.endswith(".service") and line.source in ("unit", "systemd"):
+        unit = seen.units.get(line.unit)
+        if unit is None:
+            unit = seen.units.setdefault(line.unit, UnitSeen()) if len(seen.units) < 1024 else UnitSeen()
+        unit.lines += 1
+        if line.source == "unit" and _SERVER.search(line.text, 0, 160) is not None:
+            unit.server += 1
     if not seen.first:
         seen.first = line.at
     if line.at > seen.until:

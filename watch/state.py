@@ -40,6 +40,7 @@ from watch.outlook import Earlier, Outlook, forecast_view
 from watch.serving import Serving
 from watch.sources import Sources
 from watch.stalls import judge, quiet
+from watch.standstill import Standstill
 from watch.view import LoadView, StallView, View
 from watch.words import Phase, State
 
@@ -78,6 +79,7 @@ class WatchState:
         self.attempts = Attempts(unit)
         self.asked = Asked()
         self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
+        self.standstill = Standstill()
         self.actions = Actions()
         self.lines = 0
         self.heard_at: float | None = None
@@ -241,7 +243,9 @@ class WatchState:
             for row, mark in known:
                 fields = marks.fields(row, text)
                 bar = parse_bar(text) if mark.unit else None
-                if mark.reads:
+                if mark.reads == "statistics":
+                    self.standstill.line(at, text, line.ref or line.cursor)
+                elif mark.reads:
                     self._arguments(attempt, mark, text, line)
                 changed = load.mark(at, mark, fields, speaker, bar) or changed
                 if not mark.unit and not mark.weak:
@@ -330,6 +334,7 @@ class WatchState:
                 return Changes.SERVING
             case MetricsReading():
                 self.serving.apply(reading)
+                self.standstill.page(reading)
                 if load is not None and load.ready_line is not None and self.serving.busy() and not load.over:
                     load.up(reading.at, "serving")
                 return Changes.SERVING
@@ -372,6 +377,7 @@ class WatchState:
             self.gpus.new_load()
             self.io.new_load()
             self.serving.new_load()
+            self.standstill.new_load()
 
     def _fatal(self, load: Load | None, at: float, speaker: int | str = "") -> bool:
         if load is None or load.over or not self.findings.fatal(load.number):
@@ -427,6 +433,8 @@ class WatchState:
             state = "stalled" if stall is not None else state
             silence = quiet(found)
             outlook = self._outlook.forecast(load, self.gpus, self.io, self.asked, now, earlier)
+        if state == "ready" and self.heard_at is not None:
+            stall = self.standstill.view(now if self.sources.up else min(now, self.heard_at))
         number = load.number if load is not None else 0
         gpu = self.gpus.view(
             now,

@@ -84,6 +84,8 @@ class StallView(Struct, frozen=True, kw_only=True):
     what: str
     """what stopped, and when it last moved"""
     usual: str
+    refs: tuple[str, ...] = ()
+    """where the lines stand that show it, if lines do"""
 
 
 class FindingView(Struct, frozen=True, kw_only=True):

@@ -13,10 +13,10 @@ from tui.exits import Ending, Exit
 from watch.explain import CannotExplain, explain, render_text, report_json
 
 
-def run(files: Sequence[Path], *, as_json: bool, at: float | None) -> Exit:
+def run(files: Sequence[Path], *, as_json: bool, at: float | None, unit: str = "") -> Exit:
     """Print the report. FAILED where the load failed. Raises Ending for files that cannot be read."""
     try:
-        report = explain(files, at=at, catalogue=operators())
+        report = explain(files, at=at, unit=unit, catalogue=operators())
     except CannotExplain as error:
         raise Ending(Exit.UNREADABLE, str(error)) from None
     if as_json:

@@ -22,12 +22,13 @@ class Named:
     @property
     def title(self) -> str:
         """By its name, else by its unit."""
-        return self.name or self.deployment.unit.removesuffix(".service")
+        return self.name or _stem(self.deployment.unit)
 
 
 def named(config: Config, words: Sequence[str], *, endpoint: str | None = None, user: bool | None = None) -> Named:
-    """``words``: one name, or a target and a unit. ``endpoint`` and ``user``, where given, override the deployment's
-    own. Raises Ending (USAGE) for a name that the configuration does not have, and for what can be no name."""
+    """``words``: one name, or a target and a unit (which may be those of a deployment). ``endpoint`` and ``user``,
+    where given, override the deployment's own. Raises Ending (USAGE) for a name that the configuration does not have,
+    and for what can be no name."""
     if len(words) == 1:
         found = resolve(config, words[0])
         if found is None:
@@ -37,7 +38,7 @@ def named(config: Config, words: Sequence[str], *, endpoint: str | None = None, 
         for what, word in zip(("host", "unit"), words, strict=True):
             if not word or word.startswith("-") or re.search(r"[\s\x00-\x1f]", word):
                 raise Ending(Exit.USAGE, f"{word!r} is no name of a {what}")
-        one = Named(Deployment(target=words[0], unit=words[1]))
+        one = _of(config, *words)
     else:
         raise Ending(
             Exit.USAGE,
@@ -50,6 +51,19 @@ def named(config: Config, words: Sequence[str], *, endpoint: str | None = None, 
     if user is not None:
         changed["user"] = user
     return Named(replace(one.deployment, **changed), one.name) if changed else one
+
+
+def _of(config: Config, target: str, unit: str) -> Named:
+    """The deployment that this unit on this host is in the configuration, so that what stands there (``read_only``,
+    hooks, fallback) holds however it is called; else one of its own."""
+    for name, deployment in config.deployments.items():
+        if (deployment.target, _stem(deployment.unit)) == (target, _stem(unit)):
+            return Named(replace(deployment, unit=unit), name)
+    return Named(Deployment(target=target, unit=unit))
+
+
+def _stem(unit: str) -> str:
+    return unit.removesuffix(".service")
 
 
 def several(config: Config, words: Sequence[str]) -> list[Named]:

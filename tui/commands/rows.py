@@ -1,17 +1,17 @@
-"""The operator's own rows of the catalogue, from the configuration folder; what is wrong with one of them is shown
+"""The operator's own rows of the catalogue, from beside the configuration; what is wrong with one of them is shown
 beside the other sources, and the rest work."""
 
 from __future__ import annotations
 
 from probes.readings import ProbeReading
+from tui.commands import settings
 from watch.catalogue import Catalogue, load
-from watch.config import default_path
 from watch.state import WatchState
 
 
 def operators() -> Catalogue:
-    """What ships, with ``findings.toml`` and ``findings/*.toml`` of the configuration folder."""
-    return load(default_path().parent)
+    """What ships, with ``findings.toml`` and ``findings/*.toml`` beside the configuration."""
+    return load(settings.path().parent)
 
 
 def tell(catalogue: Catalogue, state: WatchState, at: float) -> None:

@@ -7,23 +7,20 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from tui.commands.settings import configuration
 from tui.exits import Ending, Exit
-from watch.config import Config, ConfigError, load_config
+from watch.config import Config, near, place
+
+__all__ = ["check_looks", "configuration", "in_loop", "make_app", "need_terminal", "show"]
 
 if TYPE_CHECKING:
     from tui.app import Firstlight
     from tui.desk import Desk
     from tui.source import Source
 
-
-def configuration() -> Config:
-    """The operator's. Raises Ending where it is wrong."""
-    try:
-        return load_config()
-    except ConfigError as error:
-        raise Ending(Exit.USAGE, str(error), "Correct that line, or remove the file.") from None
+T = TypeVar("T")
 
 
 def need_terminal(command: str) -> None:
@@ -34,6 +31,29 @@ def need_terminal(command: str) -> None:
             f"{command} draws on a terminal, and this is none",
             "Run it in a terminal (over SSH: ssh -t); firstlight explain writes plain text.",
         )
+
+
+def check_looks(config: Config) -> None:
+    """Raises Ending for keys or a theme of the configuration that cannot be used, with the line: before any host is
+    asked."""
+    if config.keys:
+        from tui.keys import BadKey, keymap
+
+        try:
+            keymap(config.keys)
+        except BadKey as error:
+            raise Ending(Exit.USAGE, f"{place(config, 'keys', error.name)}: {error}") from None
+    if wanted := config.defaults.theme:
+        from textual.theme import BUILTIN_THEMES
+
+        import themes
+
+        names = [theme.name for theme in themes.themes()]
+        if wanted not in names and wanted not in BUILTIN_THEMES:
+            reason = f'there is no theme "{wanted}"{near(wanted, dict.fromkeys(names))}'
+            raise Ending(
+                Exit.USAGE, f"{place(config, 'defaults', 'theme')}: {reason}", f"The themes are: {', '.join(names)}."
+            )
 
 
 def in_loop(work: Coroutine[Any, Any, Exit]) -> Exit:
@@ -59,11 +79,8 @@ def make_app(source: Source, config: Config, desk: Desk | None = None) -> Firstl
     import themes
     from tui.alerts import Alerts
     from tui.app import Firstlight
-    from tui.keys import BadKey
 
+    check_looks(config)
     defaults = config.defaults
     alerts = Alerts(bell=defaults.bell, desktop="osc9" if defaults.notify else "off", tmux="TMUX" in os.environ)
-    try:
-        return Firstlight(source, desk=desk, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)
-    except BadKey as error:
-        raise Ending(Exit.USAGE, f"{config.path}: {error}") from None
+    return Firstlight(source, desk=desk, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)

@@ -8,6 +8,7 @@ the screen, tried again, and leaves the other panes alone.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 import threading
 import time
@@ -41,7 +42,7 @@ def run(
     config: Config,
     *,
     name: str = "",
-    record: bool = True,
+    record: bool | None = None,
     since: str | None = None,
     read_only: bool = False,
 ) -> Exit:
@@ -59,11 +60,20 @@ def open_target(target: str) -> Host:
 
 
 async def _run(
-    host: Host, deployment: Deployment, config: Config, *, name: str, record: bool, since: str | None, read_only: bool
+    host: Host,
+    deployment: Deployment,
+    config: Config,
+    *,
+    name: str,
+    record: bool | None,
+    since: str | None,
+    read_only: bool,
 ) -> Exit:
     async with live(host, deployment, config, name=name, record=record, since=since, read_only=read_only) as desk:
+        drawing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "tui.app"))  # meanwhile
         await first_answer(desk.watching)
         need_terminal("firstlight watch")
+        await drawing
         await show(desk.watching, config, desk)
         path = desk.watching.status().recording
     if path:
@@ -78,14 +88,15 @@ async def live(
     config: Config,
     *,
     name: str = "",
-    record: bool = True,
+    record: bool | None = None,
     since: str | None = None,
     read_only: bool = False,
 ) -> AsyncIterator[Desk]:
-    """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends."""
+    """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends. ``record``:
+    None: as configured."""
     unit, endpoint = deployment.unit, deployment.endpoint
     supervisor = _supervisor(host, deployment, since=since, gpu_interval=config.defaults.gpu_interval)
-    record = record and config.defaults.record
+    record = config.defaults.record if record is None else record
     redactor = _redactor(config)
     tape = SessionWriter(
         new_header(host.name, unit, time.time(), endpoint=endpoint),
@@ -94,9 +105,14 @@ async def live(
     )
     history, reason = _history()
     rows = operators()
-    state = WatchState(host.name, unit, endpoint=endpoint, catalogue=rows, history=Recall(history, reason))
+
+    def fresh() -> WatchState:
+        return WatchState(host.name, unit, endpoint=endpoint, catalogue=rows, history=Recall(history, reason))
+
+    state = fresh()
     tell(rows, state, supervisor.clock.now())
-    watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=Ledger(state, Keeper(history, reason)))
+    ledger = Ledger(state, Keeper(history, reason))
+    watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, fresh=fresh)
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
     try:

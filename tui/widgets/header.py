@@ -54,6 +54,7 @@ def header(scene: Scene, width: int) -> list[Row]:
         Piece(2, _elapsed(view)),
         Piece(3, _forecast(scene)),
         Piece(5, _link(scene), right=True),
+        Piece(4, _backlog(scene), right=True),
         Piece(6, _recording(scene), right=True),
         Piece(1, _mode(scene), right=True),
     ]
@@ -190,6 +191,12 @@ def _link(scene: Scene) -> Row:
     else:
         return Row()
     return row
+
+
+def _backlog(scene: Scene) -> Row:
+    """A long back-log is being read behind what is shown: what is said is not the last word yet."""
+    share = scene.status.backlog
+    return Row() if share is None else Row()(f"reading back-log {share:.0%}", "warn")
 
 
 def _recording(scene: Scene) -> Row:

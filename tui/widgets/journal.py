@@ -54,6 +54,7 @@ class Journal(Drawn, can_focus=True):
         super().__init__(id=self.pane)
         self.store = store
         self.following = True
+        self.backlog: float | None = None
         self.search: Search | None = None
         self._zone = zone
         self._cursor = 0
@@ -84,6 +85,29 @@ class Journal(Drawn, can_focus=True):
             self._counted = len(self.store)
             self._find_more()
             self._grown(before, count)
+
+    def look_at(self, store: LineStore, backlog: float | None) -> None:
+        """Show the lines of this store. ``backlog``: how much of a long back-log has been read meanwhile; None: these
+        are all. Both end with the same line, so what was chosen stays chosen."""
+        self.backlog = backlog
+        if store is self.store:
+            return
+        if self.is_mounted and self.app.screen is not self.screen:
+            return  # a line is shown whole: its place is one in the store that it was opened from
+        below = len(self.store.shown) - self._cursor
+        wanted, self.store = self.store.filter, store
+        self._known = self._counted = self._named = 0
+        self._strips.clear()
+        self._known = len(store.shown)
+        if not self.following:
+            self._cursor = max(0, self._known - below)
+            self._set_height(self._known)
+            self._go(self._top_for(self._cursor))
+        if wanted != store.filter:
+            self.choose(wanted)
+        elif self.search is not None:
+            self.find(self.search.wanted, jump=False)
+        self.refresh()
 
     @property
     def shown_lines(self) -> int:
@@ -167,6 +191,8 @@ class Journal(Drawn, can_focus=True):
         store = self.store
         shown, total = len(store.shown), len(store)
         parts = ["following" if self.following else f"line {self._cursor + 1:,}" if shown else "no line"]
+        if self.backlog is not None:
+            parts.append(f"the newest; {self.backlog:.0%} of the back-log read")
         parts.append(
             (f"{total:,} lines" if total else "no lines yet") if shown == total else f"{shown:,} of {total:,} lines"
         )

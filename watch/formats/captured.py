@@ -74,8 +74,10 @@ def meminfo(data: bytes, name: str, at: float) -> list[Reading]:
 
 
 def metrics(data: bytes, name: str, at: float) -> list[Reading]:
-    """A /metrics page, thinned to the engine's own samples. Lines that the parser refuses are passed over."""
-    text = data.decode("utf-8", "replace")
+    """A /metrics page, thinned to the engine's own samples. Lines that the parser refuses are passed over. A page ends
+    with a newline: one that does not is cut short, and what its last line says may be half a figure."""
+    cut = not data.endswith(b"\n") and b"\n" in data
+    text = data[: data.rfind(b"\n") + 1 if cut else None].decode("utf-8", "replace")
     samples: list[Sample] = []
     error = ""
     try:
@@ -88,7 +90,8 @@ def metrics(data: bytes, name: str, at: float) -> list[Reading]:
             except (ValueError, KeyError, IndexError):
                 error = "parts of the page are no metrics"
         samples = kept
-    return [MetricsReading(at=at, samples=tuple(samples), status=200, error=error, bytes=len(data), ref=f"{name}:1")]
+    page = MetricsReading(at=at, samples=tuple(samples), status=200, error=error, bytes=len(data), ref=f"{name}:1")
+    return [replace(page, truncated=cut)]
 
 
 def _samples(text: str) -> list[Sample]:

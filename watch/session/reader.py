@@ -96,6 +96,11 @@ class SessionReader:
                 continue
             yield place, reading
 
+    @property
+    def size(self) -> int:
+        """Bytes of its text, unpacked, as it is now."""
+        return os.fstat(self._file).st_size
+
     def read(self, place: int) -> AnyReading:
         """The reading at a place. Raises ValueError where none is, OSError where the disk does not give it."""
         return decode_reading(line_at(self._file, place))

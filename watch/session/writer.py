@@ -67,6 +67,10 @@ class SessionWriter:
             self.flush()
         return place, kept
 
+    def clean(self, reading: R) -> R:
+        """A reading as it would be kept, and not kept."""
+        return self._redactor.encode(reading)[1]
+
     def read(self, place: int) -> AnyReading:
         """The reading at a place that ``write`` gave.
 

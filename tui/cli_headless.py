@@ -1,0 +1,94 @@
+"""The command lines of what works without a screen, or with a screen elsewhere: wait, serve-status, attach, web."""
+
+from __future__ import annotations
+
+import typing
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+from typer.exceptions import TyperException
+
+from tui.exits import WAITED, Waited, table
+from tui.spans import span
+
+if typing.TYPE_CHECKING:
+    from typer._click import Context
+
+Words = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME | TARGET UNIT", help="A deployment of the configuration, or a host and a unit."),
+]
+Endpoint = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
+]
+User = Annotated[bool, typer.Option("--user", help="A unit of the user's own service manager.")]
+
+
+class Wanted(StrEnum):
+    READY = "ready"
+
+
+class _ForScripts(TyperCommand):
+    """A wrong command line has a status of its own: 2 says something else here."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
+    ) -> Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except TyperException as error:
+            error.exit_code = Waited.USAGE
+            raise
+
+
+def _span(text: str) -> float:
+    try:
+        return span(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def add(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command(cls=_ForScripts, epilog=_WAIT)(wait)
+
+
+_WAIT = f"""Exit status, this command's own:
+
+\b
+{table(WAITED)}
+
+\b
+Example:
+  systemctl restart --no-block vllm && firstlight wait local vllm --timeout 2h && ./open-traffic"""
+
+
+def wait(
+    words: Words,
+    wanted: Annotated[Wanted, typer.Option("--for", help="What to wait for.")] = Wanted.READY,
+    timeout: Annotated[
+        float, typer.Option(parser=_span, metavar="TIME", help="Give up after that long: 90s, 15m, 2h.")
+    ] = "2h",  # type: ignore[assignment]
+    stall_grace: Annotated[
+        float, typer.Option(parser=_span, metavar="TIME", help="How long a stall may last before it is an outcome.")
+    ] = "0s",  # type: ignore[assignment]
+    patience: Annotated[
+        float, typer.Option(parser=_span, metavar="TIME", help="How long the host may be out of reach.")
+    ] = "60s",  # type: ignore[assignment]
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    endpoint: Endpoint = None,
+    user: User = False,
+    record: Annotated[bool, typer.Option("--record", help="Keep what is seen in a session file.")] = False,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Read the journal from here.")] = None,
+) -> None:
+    """Wait until a deployment is ready, for scripts: a line whenever something changes, then an exit status.
+
+    What happened before is read first, so it may be begun at any time.
+    """
+    from tui.commands.wait import Limits, run
+
+    limits = Limits(timeout=timeout, stall_grace=stall_grace, patience=patience)
+    raise typer.Exit(run(words, limits, endpoint=endpoint, user=user or None, since=since, record=record, as_json=json))

@@ -1,0 +1,55 @@
+"""Which configuration counts: the operator's own, or the file of ``--config``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from pathlib import Path
+
+from tui.exits import Ending, Exit
+from watch.config import Config, ConfigError, default_path, load_config
+
+_chosen: ContextVar[Path | None] = ContextVar("config", default=None)
+
+
+def choose(path: Path | None) -> None:
+    """Take this file from now on; None: the one in the configuration folder. Raises Ending where it is wrong: a file
+    that was asked for is read also by commands that would not have looked at any."""
+    _chosen.set(path.expanduser() if path is not None else None)
+    if path is not None:
+        configuration()
+
+
+def configuration() -> Config:
+    """The operator's. Raises Ending where it is wrong."""
+    asked = _chosen.get()
+    try:
+        return load_config(asked)
+    except ConfigError as error:
+        remedy = "Correct that line, or remove the file." if asked is None else "Correct it, or give another --config."
+        raise Ending(Exit.USAGE, str(error), remedy) from None
+
+
+def path() -> Path:
+    """The file that counts, whether it exists or not."""
+    return _chosen.get() or default_path()
+
+
+def hoisted(words: Sequence[str]) -> list[str]:
+    """A command line with ``--config FILE`` in front, wherever it stood before ``--``: it is an option of every
+    command."""
+    front: list[str] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            rest += [word, *left]
+            break
+        if word == "--config" and left:
+            front += [word, left.pop(0)]
+        elif word.startswith("--config="):
+            front.append(word)
+        else:
+            rest.append(word)
+    return [*front, *rest]

@@ -20,6 +20,14 @@ def test_by_name_and_by_target_and_unit() -> None:
     assert (one.deployment.target, one.deployment.unit, one.name, one.title) == ("host", "vllm.service", "", "vllm")
 
 
+def test_a_configured_unit_is_its_deployment_however_it_is_called() -> None:
+    guarded = Config(deployments={"kimi": Deployment(target="h", unit="k", read_only=True, fallback="old")})
+    for unit in ("k", "k.service"):
+        one = named(guarded, ["h", unit])
+        assert (one.name, one.deployment.read_only, one.deployment.fallback) == ("kimi", True, "old")
+    assert not named(guarded, ["root@h", "k"]).deployment.read_only
+
+
 def test_options_override_the_deployments_own() -> None:
     one = named(CONFIG, ["kimi"], endpoint="http://127.0.0.1:9", user=True).deployment
     assert (one.endpoint, one.user, one.unit) == ("http://127.0.0.1:9", True, KIMI.unit)

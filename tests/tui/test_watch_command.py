@@ -24,7 +24,7 @@ from watch.session import SessionReader
 
 
 def opened(
-    rehearsal: Rehearsal, config: Config | None = None, *, endpoint: str = "", record: bool = True
+    rehearsal: Rehearsal, config: Config | None = None, *, endpoint: str = "", record: bool | None = None
 ) -> AbstractAsyncContextManager[Desk]:
     deployment = Deployment(target=rehearsal.host.name, unit=load_story().unit, endpoint=endpoint)
     return command.live(rehearsal.host, deployment, config or Config(), record=record)
@@ -98,7 +98,7 @@ async def test_a_watch_need_not_be_recorded(state: Path, how: str) -> None:
     config = Config(defaults=Defaults(record=how != "configuration"))
     async with (
         Rehearsal(story, 100.0, now=time.time()) as rehearsal,
-        opened(rehearsal, config, record=how != "option") as desk,
+        opened(rehearsal, config, record=False if how == "option" else None) as desk,
     ):
         watching = desk.watching
         batches = watching.batches()

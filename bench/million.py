@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from bench.figures import Figure
@@ -26,8 +27,9 @@ def figures() -> list[Figure]:
         machine.run("sh", "-c", f"journalctl -u {service.name} -o export --output-fields=MESSAGE >/dev/null")
         floor = time.monotonic() - began
         with watching(service, home) as terminal:
-            _settle(terminal)
-            took = time.monotonic() - terminal.began
+            first = terminal.until(f"number {LINES} of", limit=LIMIT)
+            terminal.until("reading back-log")
+            behind = _settled(terminal)
             full = resident(terminal.process.pid)
     more = (full - empty) / 1e6
     return [
@@ -42,7 +44,16 @@ def figures() -> list[Figure]:
         ),
         Figure(
             name="a million lines, until the newest is on the screen",
-            value=took,
+            value=first,
+            unit="s",
+            floor=floor,
+            floor_name="journalctl -o export there",
+            goal="≤ 2 s",
+            good=first <= 2,
+        ),
+        Figure(
+            name="a million lines, until all of them are read",
+            value=behind,
             unit="s",
             floor=floor,
             floor_name="journalctl -o export there",
@@ -50,5 +61,12 @@ def figures() -> list[Figure]:
     ]
 
 
-def _settle(terminal: Terminal) -> None:
-    terminal.until(f"number {LINES} of", limit=LIMIT)
+def _settled(terminal: Terminal) -> float:
+    """Seconds from the start until the journal's title says that all lines are there."""
+    wanted = re.compile(rb"following[^\x1b]* 1,000,\d{3} lines")
+    end = time.monotonic() + LIMIT
+    while not wanted.search(terminal.seen[-1_000_000:]):
+        if time.monotonic() > end:
+            raise TimeoutError("the back-log was never read to its end")
+        terminal.read(0.5)
+    return time.monotonic() - terminal.began

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from probes.ahead import Ahead
 from probes.clock import SYSTEM, Clock
 from probes.entry import FIELDS, SUPPRESSED
 from probes.export import ExportDecoder
@@ -88,9 +89,11 @@ class JournalProbe:
         self._decoder = ExportDecoder(unit)
         self._lost_cursor = False
         self._skipped = 0
+        self._ahead: Ahead | None = None
 
     async def batches(self) -> AsyncIterator[list[Reading]]:
         """Lines in the journal's order, none lost and none twice; an empty batch says that the journal is being read.
+        While a long back-log is read, ``BacklogReading``s tell what is newest.
 
         Raises ProbeFailed when ``journalctl`` ends (it does, when a file it reads is vacuumed) or may not read, and
         what the host raises.
@@ -104,7 +107,10 @@ class JournalProbe:
         argv = ["journalctl", "-o", "export", f"--output-fields={','.join(FIELDS)}", "--no-pager"]
         argv += ["--follow", "--no-tail", *start, *self._matches()]
         alive = False
-        async with self._host.stream(argv) as stream, aclosing(chunks(stream, SILENCE)) as pieces:
+        before, ahead = self._ahead, Ahead(self._host, self._unit, self._matches(), start[0], self._clock)
+        self._ahead = ahead
+        ahead.shown = before is not None and before.shown
+        async with self._host.stream(argv) as stream, aclosing(chunks(stream, SILENCE)) as pieces, ahead:
             async for chunk in pieces:
                 out: list[Reading] = [*(decoder.flush() if chunk is None else decoder.feed(chunk))]
                 if resuming and decoder.resumed is not None:
@@ -112,6 +118,7 @@ class JournalProbe:
                     resuming = ""
                 if decoder.skipped.bytes > self._skipped and (out or chunk is None):
                     out.append(self._noise())
+                out += ahead.take(decoder, silent=chunk is None)
                 if out or not alive:
                     alive = True
                     yield out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 
+from probes import ahead
 from probes import gpu as gpu_probe
 from probes import io as io_probe
 from probes import journal as journal_probe
@@ -119,6 +120,7 @@ _ANSWERS: dict[str, Callable[[Stage, str], bytes]] = {unit_probe.SCRIPT: _unit, 
 _SCRIPTS: dict[str, Callable[[Stage], bytes]] = {
     gpu_probe.APPS: files.holders,
     model_probe.SCRIPT: files.checkpoint,
+    ahead.TAIL: lambda stage: b"",
     journal_probe.RIGHTS: lambda stage: b"0\nroot\n",
     journal_probe.FIRST: _first_cursor,
     journal_probe.LAST_INVOCATION: _last_invocation,

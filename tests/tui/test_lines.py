@@ -183,5 +183,5 @@ def test_more_names_than_a_byte_holds() -> None:
 def test_a_million_lines_cost_fourteen_bytes_each(count: int) -> None:
     kept, store = Kept(), LineStore(lambda place: kept.read(place))
     kept.add(store, [JournalLine(at=0.0, text="x")] * count)
-    assert store._offsets.itemsize + store.shown.itemsize + 2 == 14
-    assert len(store._offsets) == len(store._loud) == len(store._process) == len(store.shown) == count
+    assert store.columns.offsets.itemsize + store.shown.itemsize + 2 == 14
+    assert len(store.columns.offsets) == len(store.columns.loud) == len(store.columns.process) == len(store.shown) == count

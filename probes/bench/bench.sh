@@ -87,6 +87,8 @@ complaint() { # the last line that a program said, of a file
 }
 
 say begin begun "benchmark of $unit"
+: "${FL_DIR:=$FL_RESULTS}"
+mv -- "$FL_STAGE/order.json" "$FL_RESULTS/order.json" || fail "cannot write to $FL_RESULTS"
 while IFS= read -r entry; do
   export "${entry?}"
 done <"$FL_STAGE/environment"
@@ -142,6 +144,7 @@ for file in "$FL_STAGE"/levels/*; do
     set +f
     IFS=$oldifs
   done <"$file"
+  set -- "$@" --result-dir "$FL_DIR" --result-filename "$name.json"
   left=$((FL_LIMIT - $(date +%s) + began))
   [ "$left" -gt 0 ] || fail "its limit of $FL_LIMIT s was reached before run $part of $parts"
   python "$FL_STAGE/page.py" >"$FL_RESULTS/$name.before" 2>/dev/null

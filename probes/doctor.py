@@ -8,9 +8,11 @@ from typing import Any
 
 import httpx
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probes.arguments import arguments, is_server, model
 from probes.endpoint import BadEndpoint, Endpoint, endpoint_from, endpoint_of
+from probes.health import failure_words
 from probes.host import Host, HostError
 from probes.operate.files import read_files
 from probes.operate.orders import Rights, UnitFiles
@@ -78,9 +80,18 @@ done
 """
 
 
-async def examine(host: Host, target: str, unit: str = "", *, user: bool = False, endpoint: str = "") -> Examined:
+async def examine(
+    host: Host,
+    target: str,
+    unit: str = "",
+    *,
+    user: bool = False,
+    endpoint: str = "",
+    tls_ca: str = "",
+    tls_verify: bool = True,
+) -> Examined:
     """Ask everything; what cannot be asked stands in ``errors``. Never raises but for cancellation. The host's links
-    must be run by the caller, as for every use of a host."""
+    must be run by the caller, as for every use of a host. ``tls_ca``, ``tls_verify``: as the supervisor takes them."""
     facts: dict[str, Any] = {"target": target, "unit": full_name(unit) if unit else "", "endpoint": endpoint}
     errors: dict[str, str] = {}
     remedies: dict[str, str] = {}
@@ -124,8 +135,7 @@ async def examine(host: Host, target: str, unit: str = "", *, user: bool = False
         try:
             at_host = endpoint_from(endpoint) if endpoint else endpoint_of(argv)
             facts["endpoint"] = at_host.url
-            if not at_host.socket:
-                await _ask_endpoint(host, at_host, facts)
+            await _ask_endpoint(host, replace(at_host, ca=tls_ca, verify=tls_verify), facts)
         except BadEndpoint as error:
             facts["endpoint_error"] = str(error)
     return Examined(errors=errors, remedies=remedies, **facts)
@@ -147,14 +157,14 @@ async def _unit(host: Host, unit: str, scope: str) -> UnitReading:
 async def _ask_endpoint(host: Host, endpoint: Endpoint, facts: dict[str, Any]) -> None:
     try:
         async with (
-            host.http(endpoint.host, endpoint.port) as transport,
+            host.http(endpoint.host, endpoint.port, socket=endpoint.socket, tls=endpoint.trust()) as transport,
             httpx.AsyncClient(transport=transport, timeout=5.0) as client,
         ):
-            facts["endpoint_status"] = (await client.get(f"{endpoint.url}/health")).status_code
-    except httpx.ConnectError:
-        facts["endpoint_error"] = "refused"
-    except (httpx.HTTPError, HostError) as error:
-        facts["endpoint_error"] = str(error) or type(error).__name__
+            facts["endpoint_status"] = (await client.get(f"{endpoint.base}/health")).status_code
+    except httpx.HTTPError as error:
+        facts["endpoint_error"] = failure_words(error)
+    except (BadEndpoint, HostError) as error:
+        facts["endpoint_error"] = str(error)
 
 
 def _facts(said: str, at: float) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+import ssl
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -19,21 +22,50 @@ class BadEndpoint(ValueError):
 
 
 class Endpoint(Struct, frozen=True):
-    """``host:port`` on the server. ``root``: a path that a proxy in front puts before every other. ``socket``: path of
-    a Unix socket instead, which cannot be asked from here."""
+    """``host:port`` on the server, or the Unix socket of this path there. ``root``: a path that a proxy in front puts
+    before every other. ``ca``: a file on this machine with the certificates that https trusts; "": those that this
+    machine trusts. ``verify``: False takes any certificate."""
 
     host: str = "127.0.0.1"
     port: int = VLLM_PORT
     tls: bool = False
     root: str = ""
     socket: str = ""
+    ca: str = ""
+    verify: bool = True
 
     @property
     def url(self) -> str:
+        """For people."""
+        return f"unix:{self.socket}" if self.socket else self.base
+
+    @property
+    def base(self) -> str:
+        """What a request's address begins with."""
+        scheme = "https" if self.tls else "http"
         if self.socket:
-            return f"unix:{self.socket}"
+            return f"{scheme}://localhost{self.root}"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{self.root}"
+        return f"{scheme}://{host}:{self.port}{self.root}"
+
+    def trust(self) -> ssl.SSLContext | None:
+        """Whom https trusts; None: as usual. With a CA of its own the name in the certificate is not compared where
+        the address is the host's own loopback or a socket: the way there is known, and no CA signs such a name.
+        Raises BadEndpoint for a CA file that is none."""
+        if not self.tls or (self.verify and not self.ca):
+            return None
+        context = ssl.create_default_context()
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return context
+        try:
+            context = ssl.create_default_context(cafile=str(Path(self.ca).expanduser()))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error) or "it holds no certificate"
+            raise BadEndpoint(f"tls_ca: {self.ca} cannot be used: {why}") from None
+        context.check_hostname = not (self.socket or _loopback(self.host))
+        return context
 
 
 def endpoint_of(argv: Sequence[str]) -> Endpoint:
@@ -54,6 +86,13 @@ def endpoint_of(argv: Sequence[str]) -> Endpoint:
     )
 
 
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _port(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536 else 0
 
@@ -69,8 +108,13 @@ def _published(listed: Sequence[str]) -> int:
 
 def endpoint_from(url: str) -> Endpoint:
     """From what the operator gave: ``http://127.0.0.1:8001``, ``https://[::1]:8443/prefix``, ``127.0.0.1:8001``,
-    ``:8001``. Raises BadEndpoint."""
+    ``:8001``, ``unix:/run/vllm.sock``. Raises BadEndpoint."""
     text = url.strip()
+    if text.startswith("unix:"):
+        path = "/" + text.removeprefix("unix:").lstrip("/")
+        if path == "/":
+            raise BadEndpoint(f"{url} names no socket: give one like unix:/run/vllm.sock")
+        return Endpoint(socket=path)
     if "://" not in text:
         text = "http://" + ("127.0.0.1" + text if text.startswith(":") else text)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 
 import httpx
@@ -31,7 +32,7 @@ def client(transport: httpx.AsyncBaseTransport, endpoint: Endpoint, api_key: str
     if api_key:
         headers["Authorization"] = f"Bearer {api_key}"
     return httpx.AsyncClient(
-        transport=transport, base_url=endpoint.url, headers=headers, timeout=LIMIT, follow_redirects=False
+        transport=transport, base_url=endpoint.base, headers=headers, timeout=LIMIT, follow_redirects=False
     )
 
 
@@ -60,13 +61,19 @@ def failure_words(failure: Exception) -> str:
     text = str(failure)
     causes: BaseException | None = failure
     while causes is not None:
-        if isinstance(causes, ConnectionRefusedError):
+        if isinstance(causes, ConnectionRefusedError | FileNotFoundError):  # of a socket: its file is not there yet
             return "refused"
+        if isinstance(causes, PermissionError):
+            return "this login may not use the server's socket: its group or mode does not let it"
         causes = causes.__cause__ or causes.__context__
     if isinstance(failure, httpx.ConnectError) and ("refused" in text.lower() or "All connection attempts" in text):
         return "refused"
     if "certificate" in text.lower():
-        return f"its certificate is not accepted ({text[:120]})"
+        why = re.search(r"verify failed: ([^(\]]{1,100})", text)
+        return (
+            f"its certificate is not accepted ({why[1].strip() if why else text[:120]}): give its CA as tls_ca, or "
+            "tls_verify = false, in the deployment's configuration"
+        )
     if isinstance(failure, httpx.RemoteProtocolError) and "without sending" in text:
         return "closed the connection without an answer"
     return f"no HTTP answer ({text[:160] or type(failure).__name__})"

@@ -8,6 +8,7 @@ login shell is. Nothing that was started through a host outlives its stream, its
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -118,8 +119,11 @@ class Host(Protocol):
         """
         ...
 
-    def http(self, host: str, port: int) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
-        """A transport whose connections go to ``host:port`` as seen from the host. It outlives a lost link.
+    def http(
+        self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
+    ) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
+        """A transport whose connections go to ``host:port`` as seen from the host, or to the UNIX socket of this path
+        there. It outlives a lost link. ``tls``: whom https trusts; None: those that this machine trusts.
 
         Requests raise httpx.ConnectError when nothing listens there (normal while a server loads) and LinkDown,
         LinkRefused or HostError when the host, not the server, is why.

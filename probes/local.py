@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import cast
@@ -55,9 +56,11 @@ class LocalHost:
             yield process
 
     @asynccontextmanager
-    async def http(self, host: str, port: int) -> AsyncIterator[httpx.AsyncBaseTransport]:
+    async def http(
+        self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[httpx.AsyncBaseTransport]:
         """The URL of each request says where it goes; ``host`` and ``port`` are for hosts with a way in between."""
-        async with httpx.AsyncHTTPTransport() as transport:
+        async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or True) as transport:
             yield transport
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx
 
 from probes.clock import SYSTEM, Clock
-from probes.endpoint import Endpoint
+from probes.endpoint import BadEndpoint, Endpoint
 from probes.health import ask_health, client
 from probes.host import Host
 from probes.metrics import PageParser, ask_metrics
@@ -41,15 +41,18 @@ class ServingProbe:
     async def batches(self) -> AsyncIterator[list[Reading]]:
         """While /health is not 200: it alone, each second. Then /metrics each two seconds and /health each ten, until
         one of them is not answered. Raises ProbeFailed for a server that cannot be asked, and what the host raises."""
-        if self.endpoint.socket:
+        to = self.endpoint
+        try:
+            tls = to.trust()
+        except BadEndpoint as error:
             raise ProbeFailed(
-                f"The server listens on the Unix socket {self.endpoint.socket} only, which cannot be asked from here",
-                "Let it listen on a loopback port too, or give --endpoint of a proxy before it.",
+                f"The server is not asked. {error}",
+                "Correct the deployment's tls_ca: a file in PEM form.",
                 state="missing",
-            )
+            ) from None
         async with (
-            self._host.http(self.endpoint.host, self.endpoint.port) as transport,
-            client(transport, self.endpoint, self._api_key) as asks,
+            self._host.http(to.host, to.port, socket=to.socket, tls=tls) as transport,
+            client(transport, to, self._api_key) as asks,
         ):
             while True:
                 health = await self._health(asks)

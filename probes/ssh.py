@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import ssl
 import tempfile
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -19,7 +20,7 @@ from probes.host import Completed, HostError, LinkDown, LinkRefused, Stream
 from probes.readings import LinkReading, LinkState
 from probes.ssh_config import Access, parse_target, route
 from probes.ssh_errors import Failure
-from probes.ssh_link import ConnectFailed, Link, connect
+from probes.ssh_link import ConnectFailed, Ends, Link, connect
 from probes.ssh_tunnel import tunnel
 
 PING_SECONDS = 5.0
@@ -152,8 +153,13 @@ class SshHost:
                 self._greet(command.greeting)
 
     @asynccontextmanager
-    async def http(self, host: str, port: int) -> AsyncIterator[httpx.AsyncBaseTransport]:
-        async with tunnel(self._current, self._socket(), host, port) as transport:
+    async def http(
+        self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        def way(link: Link) -> AbstractAsyncContextManager[Ends]:
+            return link.unix(socket) if socket else link.tcp(host, port)
+
+        async with tunnel(self._current, self._socket(), way, tls) as transport:
             yield transport
 
     # --- helpers

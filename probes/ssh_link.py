@@ -7,7 +7,7 @@ import logging
 import signal as signals
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -30,6 +30,9 @@ CHANNELS = 6
 """at once on one connection; OpenSSH allows 10 (MaxSessions)."""
 OPEN_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
+
+Ends = tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]
+"""What comes from the other side of a connection, and what goes there."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -224,24 +227,30 @@ class Link:
             finally:
                 await _close(channel)
 
-    @asynccontextmanager
-    async def tcp(
-        self, address: str, port: int
-    ) -> AsyncIterator[tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]]:
+    def tcp(self, address: str, port: int) -> AbstractAsyncContextManager[Ends]:
         """A connection from the host to ``address:port``. ConnectionRefusedError where nothing listens there."""
+        remedy = "Set AllowTcpForwarding yes (and PermitOpen, where it is set) in its sshd_config."
+        return self._way(self._connection.open_connection, (address, port), f"{address}:{port}", remedy)
+
+    def unix(self, path: str) -> AbstractAsyncContextManager[Ends]:
+        """A connection from the host to its UNIX socket ``path``. ConnectionRefusedError where nothing listens there,
+        or where this login may not write to it."""
+        remedy = "Set AllowStreamLocalForwarding yes in its sshd_config."
+        return self._way(self._connection.open_unix_connection, (path,), path, remedy)
+
+    @asynccontextmanager
+    async def _way(
+        self, opens: Callable[..., Awaitable[Ends]], to: tuple[object, ...], name: str, remedy: str
+    ) -> AsyncIterator[Ends]:
         async with self._slot():
-            opening = self._connection.open_connection(address, port)
             try:
-                reader, writer = await self._open(opening, f"a connection to {address}:{port}")
+                reader, writer = await self._open(opens(*to), f"a connection to {name}")
             except TooManyChannels as error:
                 cause = cast(asyncssh.ChannelOpenError, error.__cause__)
                 if cause.code == asyncssh.OPEN_CONNECT_FAILED:
-                    raise ConnectionRefusedError(f"{address}:{port} on {self.where}: {cause.reason}") from None
+                    raise ConnectionRefusedError(f"{name} on {self.where}: {cause.reason}") from None
                 if cause.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-                    raise HostError(
-                        f"{self.where} forbids connections to its {address}:{port} through SSH.",
-                        "Set AllowTcpForwarding yes (and PermitOpen, where it is set) in its sshd_config.",
-                    ) from None
+                    raise HostError(f"{self.where} forbids connections to its {name} through SSH.", remedy) from None
                 raise
             try:
                 yield reader, writer

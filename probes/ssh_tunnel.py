@@ -6,8 +6,9 @@ No TCP port is opened on the operator's machine, so that nobody else on it can r
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import asyncssh
@@ -15,7 +16,7 @@ import httpx
 
 from probes.command import fresh
 from probes.host import HostError
-from probes.ssh_link import Link
+from probes.ssh_link import Ends, Link
 
 CHUNK = 64 * 1024
 LIMITS = httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_expiry=4.0)
@@ -25,8 +26,10 @@ LIMITS = httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_
 class TunnelTransport(httpx.AsyncBaseTransport):
     """Requests over the UNIX socket. What went wrong behind the socket is raised as what it is."""
 
-    def __init__(self, path: Path, failures: list[Exception], link: Callable[[], Link]) -> None:
-        self._inner = httpx.AsyncHTTPTransport(uds=str(path), limits=LIMITS)
+    def __init__(
+        self, path: Path, failures: list[Exception], link: Callable[[], Link], tls: ssl.SSLContext | None
+    ) -> None:
+        self._inner = httpx.AsyncHTTPTransport(uds=str(path), limits=LIMITS, verify=tls or True)
         self._failures = failures
         self._link = link
 
@@ -48,14 +51,19 @@ class TunnelTransport(httpx.AsyncBaseTransport):
 
 
 @asynccontextmanager
-async def tunnel(link: Callable[[], Link], path: Path, address: str, port: int) -> AsyncIterator[TunnelTransport]:
-    """Listen on ``path`` and carry each connection to ``address:port``. ``link``: that of the moment."""
+async def tunnel(
+    link: Callable[[], Link],
+    path: Path,
+    way: Callable[[Link], AbstractAsyncContextManager[Ends]],
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[TunnelTransport]:
+    """Listen on ``path`` and carry each connection on by ``way``. ``link``: that of the moment."""
     failures: list[Exception] = []
     running: set[asyncio.Task[None]] = set()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with link().tcp(address, port) as (far_reader, far_writer):
+            async with way(link()) as (far_reader, far_writer):
                 await _pump(reader, writer, far_reader, far_writer)
         except (HostError, OSError) as failure:
             failures.append(failure)
@@ -68,7 +76,7 @@ async def tunnel(link: Callable[[], Link], path: Path, address: str, port: int) 
         task.add_done_callback(running.discard)
 
     server = await asyncio.start_unix_server(accept, path)
-    transport = TunnelTransport(path, failures, link)
+    transport = TunnelTransport(path, failures, link, tls)
     try:
         yield transport
     finally:

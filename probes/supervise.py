@@ -46,7 +46,8 @@ class Supervisor:
     server; None: read from the server's own arguments, else http://127.0.0.1:8000. ``since``: UTC seconds, or anything
     ``journalctl --since`` takes; None: from the current invocation's first line. ``api_key``: sent to the server,
     never recorded; None: what the operator's environment has as FIRSTLIGHT_API_KEY. ``gpu``: ``auto`` (NVML in
-    process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``. Raises
+    process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``. ``tls_ca``,
+    ``tls_verify``: whom https to the server trusts, as ``Endpoint``. Raises
     ``endpoint.BadEndpoint`` for what is no URL.
 
     At most six channels of the host: journal, unit, GPU, storage, HTTP, and one for what is asked seldom.
@@ -65,6 +66,8 @@ class Supervisor:
         api_key: str | None = None,
         gpu: Way = "auto",
         gpu_interval: float = INTERVAL,
+        tls_ca: str = "",
+        tls_verify: bool = True,
     ) -> None:
         self._host = OneAtATime(host)
         self._name = full_name(unit)
@@ -72,6 +75,7 @@ class Supervisor:
         self._since = since
         self._api_key = os.environ.get(API_KEY, "") if api_key is None else api_key
         self._given = endpoint_from(endpoint) if endpoint else None
+        self._tls_ca, self._tls_verify = tls_ca, tls_verify
         self._way = gpu
         self._unit = UnitProbe(self._host, unit, user=user, clock=clock)
         self.clock: Clock = HostClock(clock, self._unit)
@@ -254,7 +258,7 @@ class Supervisor:
         self._io.argv, self._io.environment, self._io.user = argv, unit.environment, unit.user
         self._io.group = unit.control_group
         self._unit_known.set()
-        endpoint = self._given or endpoint_of(argv)
+        endpoint = replace(self._given or endpoint_of(argv), ca=self._tls_ca, verify=self._tls_verify)
         if self._serving is None or self._serving.endpoint != endpoint:
             self._serve(endpoint)
         self._set_pace()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 
@@ -42,8 +43,10 @@ class OneAtATime:
     def stream(self, argv: Sequence[str], *, stdin: bool = False) -> AbstractAsyncContextManager[Stream]:
         return self._host.stream(argv, stdin=stdin)
 
-    def http(self, host: str, port: int) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
-        return self._host.http(host, port)
+    def http(
+        self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
+    ) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
+        return self._host.http(host, port, socket=socket, tls=tls)
 
     async def close(self) -> None:
         await self._host.close()

@@ -75,6 +75,10 @@ class Deployment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     target: str
     unit: str
     endpoint: str = ""
+    tls_ca: str = ""
+    """a file on this machine with the certificates that https to the server trusts (PEM)"""
+    tls_verify: bool = True
+    """false: any certificate is taken"""
     user: bool = False
     fallback: str = ""
     read_only: bool = False

@@ -182,15 +182,6 @@ def _endpoint(facts: Examined) -> list[Check]:
     runs = facts.unit_reading is not None and facts.unit_reading.active == "active"
     if not facts.endpoint:
         return []
-    if facts.endpoint.startswith("unix:"):
-        return [
-            Check(
-                "endpoint",
-                "warning",
-                f"The server listens at {facts.endpoint}, which cannot be asked from here",
-                "Give it --host and --port instead of --uds to have its metrics shown.",
-            )
-        ]
     if facts.endpoint_status == 200:
         return [Check("endpoint", "good", f"{facts.endpoint} answers")]
     if facts.endpoint_status is not None:
@@ -213,7 +204,8 @@ def _endpoint(facts: Examined) -> list[Check]:
                 "Where it listens elsewhere give --endpoint.",
             )
         ]
-    return [Check("endpoint", "warning", f"{facts.endpoint}: {facts.endpoint_error}", "Give --endpoint.")]
+    remedy = "" if "certificate" in facts.endpoint_error else "Give --endpoint."
+    return [Check("endpoint", "warning", f"{facts.endpoint}: {facts.endpoint_error}", remedy)]
 
 
 def _unit(facts: Examined) -> list[Check]:

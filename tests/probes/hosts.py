@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
@@ -153,8 +154,10 @@ class PlainHost:
             self._running.discard(process)
 
     @asynccontextmanager
-    async def http(self, host: str, port: int) -> AsyncIterator[httpx.AsyncBaseTransport]:
-        async with httpx.AsyncHTTPTransport() as transport:
+    async def http(
+        self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or True) as transport:
             yield transport
 
     async def close(self) -> None:

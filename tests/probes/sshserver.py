@@ -216,6 +216,9 @@ class _Server(asyncssh.SSHServer):
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "open failed")
         return True
 
+    def unix_connection_requested(self, dest_path: str) -> bool:
+        return self.connection_requested("", 0, "", 0)
+
 
 class Way:
     """A TCP proxy between: ``freeze`` lets nothing through either way, ``cut`` resets, as a network does."""

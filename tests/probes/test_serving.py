@@ -16,7 +16,6 @@ from probes.clock import SYSTEM
 from probes.endpoint import Endpoint
 from probes.health import ask_health, client
 from probes.metrics import MAX_PAGE, PageParser, ask_metrics
-from probes.probe import ProbeFailed
 from probes.readings import HealthReading, MetricsReading, encode
 from probes.serving import ServingProbe
 from tests.probes.hosts import PlainHost, Reader
@@ -279,9 +278,3 @@ async def test_a_poke_asks_health_now(server: Server) -> None:
     probe.poke()
     await reader.until(lambda reader: len(reader.of(HealthReading)) == 2)
     await reader.stop()
-
-
-async def test_a_unix_socket_cannot_be_asked() -> None:
-    failed = await Reader(ServingProbe(PlainHost(), Endpoint(socket="/run/v.sock")).batches()).end()
-    assert isinstance(failed, ProbeFailed)
-    assert (failed.state, "/run/v.sock" in failed.reason) == ("missing", True)

@@ -194,6 +194,25 @@ async def test_a_frozen_server_is_found_dead(sshd: OpenSsh, monkeypatch: pytest.
         await links.reach("down")
 
 
+async def test_a_unix_socket_of_the_host_is_reached_as_its_ports_are(sshd: OpenSsh, tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    path = tmp_path / "v.sock"
+    web = await asyncio.start_unix_server(answer, path)
+    await sshd.start()
+    host = sshd.host()
+    async with linked(host) as links, host.http("", 0, socket=str(path)) as transport:
+        await links.reach("up")
+        assert (await httpx.AsyncClient(transport=transport).get("http://localhost/")).text == "ok"
+        with pytest.raises(httpx.ConnectError, match="refused"):
+            async with host.http("", 0, socket=str(tmp_path / "none.sock")) as other:
+                await httpx.AsyncClient(transport=other).get("http://localhost/")
+    await sshd.stop()
+    web.close()
+
+
 async def test_http_and_what_forbids_it(sshd: OpenSsh) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readuntil(b"\r\n\r\n"):

@@ -175,6 +175,8 @@ def _supervisor(host: Host, deployment: Deployment, *, since: str | None, gpu_in
             user=deployment.user,
             since=since,
             gpu_interval=gpu_interval,
+            tls_ca=deployment.tls_ca,
+            tls_verify=deployment.tls_verify,
         )
     except BadEndpoint as error:
         raise Ending(Exit.USAGE, str(error), "firstlight watch --help has an example.") from None

@@ -1,12 +1,11 @@
-"""The app: takes what a source gives, keeps it in the journal's store, and shows the picture a few times a second."""
+"""The app: the watch of one source, what is opened over it, keys, commands, themes, alerts."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import tzinfo
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from rich.style import Style
 from textual.app import App, SystemCommand
@@ -15,27 +14,18 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 import themes
-from probes.readings import JournalLine
 from tui.alerts import Alerts, changes, speak
 from tui.desk import Desk
 from tui.keys import bindings, keymap, table
 from tui.lines import LineStore
-from tui.scene import Scene
+from tui.projector import Projector
 from tui.screens.help import HelpScreen
+from tui.screens.replay import screen_for
 from tui.screens.watch import WatchScreen
-from tui.source import Source
+from tui.source import Source, SourceStatus
 from tui.units import Zone
 from tui.widgets.rows import STYLES
-from watch.changes import Changes
 from watch.view import View
-
-_TICK: Final = 1.0
-"""Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
-
-_SLICE: Final = 1000
-"""Lines taken in at a time: about 5 ms."""
-
-_URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT | Changes.ACTION
 
 
 class Firstlight(App[int], inherit_bindings=False):
@@ -62,22 +52,27 @@ class Firstlight(App[int], inherit_bindings=False):
         # Textual chooses its filter before our theme is known: native colours, or NO_COLOR would be shades of grey.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._styles: dict[str, Style] = {}
-        self.source = source
         self.desk = desk
-        self.store = LineStore(source.line)
-        self._newest: list[JournalLine] = []
-        self._ahead: LineStore | None = None
         self.zone = Zone(zone)
         self.alerts = alerts if alerts is not None else Alerts()
         self._keys = keymap(keys or {})
-        self._urgent = asyncio.Event()
         self._before: View | None = None
-        self._fault = ""
-        self._backlog: float | None = None
         for dress in themes.themes():
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
-        self.watching = WatchScreen(self.store, self.zone)
+        self.main = Projector(source, self.zone, screen_for(source), self._shown)
+
+    @property
+    def source(self) -> Source:
+        return self.main.source
+
+    @property
+    def store(self) -> LineStore:
+        return self.main.store
+
+    @property
+    def watching(self) -> WatchScreen:
+        return self.main.screen
 
     def dress(self, name: str) -> Style:
         style = self._styles.get(name)
@@ -95,59 +90,16 @@ class Firstlight(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         self.set_keymap(self._keys)
         self.push_screen(self.watching)
-        self.run_worker(self._feed(), group="feed")
-        self.run_worker(self._paint(), group="paint")  # if it fails the app ends: no screen stands still unnoticed
+        self.run_worker(self.main.feed(), group="feed")
+        self.run_worker(self.main.paint(), group="paint")  # if it fails the app ends: no screen stands still unnoticed
 
-    # -- what comes in
-
-    async def _feed(self) -> None:
-        batches = self.source.batches()
-        try:
-            async for batch in batches:
-                for at in range(0, len(batch.lines), _SLICE):
-                    self.store.add(batch.lines[at : at + _SLICE], batch.offsets[at : at + _SLICE])
-                    if at + _SLICE < len(batch.lines):
-                        await asyncio.sleep(0)  # a key is answered in between
-                self._go_ahead(batch.newest, batch.backlog)
-                if batch.lines or batch.changes & _URGENT:
-                    self._urgent.set()
-        except (OSError, ValueError, RuntimeError) as error:
-            self._fault = f"The watch broke off: {error}. What is shown stays as it was."
-        finally:
-            if isinstance(batches, AsyncGenerator):
-                await batches.aclose()
-        self._urgent.set()
-
-    def _go_ahead(self, newest: Sequence[JournalLine], backlog: float | None) -> None:
-        """While a long back-log is read the journal shows its newest lines, from a store of their own."""
-        self._backlog = backlog
-        if backlog is None:
-            self._ahead, self._newest = None, []
-            return
-        if self._ahead is None:
-            self._ahead = LineStore(self._newest.__getitem__)
-        places = range(len(self._newest), len(self._newest) + len(newest))
-        self._newest += newest
-        self._ahead.add(newest, places)
-
-    async def _paint(self) -> None:
-        """Show at once what is urgent, the rest and the clock every second. A flood is paced by the source."""
-        while True:
-            self.flush()
-            try:
-                async with asyncio.timeout(_TICK):
-                    await self._urgent.wait()
-            except TimeoutError:
-                continue
+    # -- what is shown
 
     def flush(self) -> None:
         """Show everything that came."""
-        self._urgent.clear()
-        view = self.source.view(self.source.now())
-        self.watching.journal.look_at(self._ahead or self.store, self._backlog)
-        self.watching.journal.catch_up()
-        status = self.source.status()
-        self.watching.show(Scene(view, status, self.zone, self._fault))
+        self.main.flush()
+
+    def _shown(self, view: View, status: SourceStatus) -> None:
         if status.mode != "replay":  # what is told again is no reason to wake anybody
             for alert in changes(self._before, view):
                 speak(alert, self.alerts, self._write, self.bell)

@@ -21,6 +21,9 @@ _FILE: Final = Path(__file__).with_name("keys.toml")
 PLACES: Final = {
     "app": "Everywhere",
     "watch": "The watch",
+    "session": "Recordings",
+    "replay": "In a replay",
+    "recordings": "The list of recordings",
     "pane": "Panes",
     "gpu": "GPUs",
     "findings": "Findings",
@@ -29,6 +32,12 @@ PLACES: Final = {
     "line": "A line, a finding or a GPU, whole",
     "help": "This help",
     "choice": "Choices",
+    "operate": "Acting on the unit (a live watch)",
+    "confirm": "Before anything is done",
+    "steps": "Steps of an action",
+    "revisions": "Revisions",
+    "difference": "A revision's difference",
+    "told": "A diagnosis, or commands for somebody else",
 }
 """Where keys apply, with the titles of the help screen, in its order."""
 
@@ -123,12 +132,18 @@ def keymap(wanted: Mapping[str, str]) -> Keymap:
 
 
 _TOGETHER: Final = (
-    ("app", "watch", "pane", "gpu"),
-    ("app", "watch", "pane", "findings"),
-    ("app", "watch", "journal"),
+    ("app", "watch", "operate", "session", "pane", "gpu"),
+    ("app", "watch", "operate", "session", "pane", "findings"),
+    ("app", "watch", "operate", "session", "journal"),
+    ("app", "watch", "session", "replay"),
     ("line", "pane"),
     ("help", "pane"),
     ("choice",),
+    ("confirm", "pane"),
+    ("app", "steps", "pane"),
+    ("revisions", "pane"),
+    ("line", "difference", "pane"),
+    ("line", "told", "pane"),
     ("search",),
 )
 """Places whose keys apply at the same time. What is shown over the watch may give its keys another meaning."""

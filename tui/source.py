@@ -7,13 +7,14 @@ over, so that whatever the screen shows can already be read back from the sessio
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from probes.readings import JournalLine
 from watch.batch import Batch, Mode, SourceStatus
+from watch.timeline import Kind, Moment, Timeline
 from watch.view import View
 
-__all__ = ["Batch", "Mode", "Source", "SourceStatus"]
+__all__ = ["Batch", "Mode", "Played", "Source", "SourceStatus"]
 
 
 class Source(Protocol):
@@ -41,3 +42,22 @@ class Source(Protocol):
         ...
 
     def status(self) -> SourceStatus: ...
+
+
+@runtime_checkable
+class Played(Source, Protocol):
+    """A recording that can be moved about in: ``watch.player.Player``, which says what each of these does."""
+
+    def timeline(self) -> Timeline: ...
+
+    def toggle(self) -> None: ...
+
+    def faster(self, way: int) -> float: ...
+
+    def seek(self, at: float) -> None: ...
+
+    def step(self, kinds: tuple[Kind, ...], way: int) -> Moment | None: ...
+
+    def step_line(self, way: int) -> bool: ...
+
+    def mark(self) -> tuple[float, ...]: ...

@@ -15,6 +15,11 @@ class Zone:
     def __init__(self, zone: tzinfo | None = None) -> None:
         self._zone = zone
 
+    @property
+    def zone(self) -> tzinfo | None:
+        """None: this machine's own."""
+        return self._zone
+
     def clock(self, at: float, *, seconds: bool = True, millis: bool = False) -> str:
         """``15:32:07``; without the zone, for places that name it once."""
         moment = self._at(at)
@@ -30,6 +35,11 @@ class Zone:
         if moment is None:
             return "unknown"
         return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} {self.name(at)}"
+
+    def day(self, at: float) -> str:
+        """``2026-05-04``"""
+        moment = self._at(at)
+        return f"{moment:%Y-%m-%d}" if moment is not None else "----------"
 
     def name(self, at: float) -> str:
         """``CEST``, or ``UTC+05:30`` where the zone has no name of its own."""

@@ -68,7 +68,8 @@ def events(before: View | None, after: View) -> tuple[Event, ...]:
             since = f" {after.stall.since:.0f}" if after.stall is not None else ""
             tell("stalled", f"{what}: stalled in {after.phase}. {after.headline}", _load(load) + since)
     lost_before, lost = (picture.link is not None and picture.link.state in _LOST for picture in (before, after))
-    if lost and not lost_before and after.link is not None:
+    if lost and not lost_before and after.link is not None and (after.unit_reading is not None or after.lines):
+        # a host that has never answered was not lost
         tell("link_lost", f"{what}: link lost. {after.link.reason}", f"{after.link.since:.0f}")
     elif lost_before and not lost and after.link is not None and after.link.state == "up":
         tell("link_back", f"{what}: the link is back", f"{after.link.since:.0f}")

@@ -10,9 +10,9 @@ import itertools
 from collections import deque
 
 from probes.readings import GpuDevice, GpuProcesses, GpuReading
-from watch.gpu_notes import BEHIND, BEHIND_MIB, GpuNote, behind, notes
+from watch.gpu_notes import EMPTY, GpuNote, behind, low, notes, stage
 from watch.load import ORDER
-from watch.memory import Holder, MemoryView, holders, judge_memory
+from watch.memory import Holder, MemoryView, holders, judge_memory, role
 from watch.view import GpuView
 from watch.words import Phase
 
@@ -73,7 +73,8 @@ class Gpus:
         self._sums: deque[tuple[float, float]] = deque(maxlen=64)
         """(at, MiB in use over all GPUs) of the last samples"""
         self._low_since: dict[int, float] = {}
-        """since when a GPU has held much less than the fullest"""
+        """since when a GPU has held much less than the fullest of its stage, or next to nothing"""
+        self._stages: dict[int, str] = {}
 
     def new_load(self) -> None:
         """History and steps are of one load; the figures go on."""
@@ -106,18 +107,25 @@ class Gpus:
         if first or not self._base:
             self._base = self._used()
         used = list(self._used().values())
-        top = max(used, default=0.0)
-        for index, mib in self._used().items():
-            if mib < BEHIND * top and top - mib >= BEHIND_MIB:
-                self._low_since.setdefault(index, reading.at)
-            else:
-                self._low_since.pop(index, None)
+        self._who_is_low(reading.at)
         if used and (not self._sums or reading.at - self._sums[-1][0] >= 0.2):
             self._sums.append((reading.at, sum(used)))
 
     def apply_processes(self, reading: GpuProcesses) -> None:
         if self.processes is None or reading.at >= self.processes.at:
             self.processes = reading
+            self._stages = {one.gpu: found for one in reading.processes if (found := stage(role(one.name)))}
+
+    def _who_is_low(self, at: float) -> None:
+        used = self._used()
+        most = max(used.values(), default=0.0)
+        for index, mib in used.items():
+            of = self._stages.get(index, "")
+            level = max((other for at, other in used.items() if self._stages.get(at, "") == of), default=0.0)
+            if low(mib, level) or low(mib, most, EMPTY):
+                self._low_since.setdefault(index, at)
+            else:
+                self._low_since.pop(index, None)
 
     def used_most(self) -> float | None:
         """MiB used on the fullest GPU."""
@@ -147,10 +155,12 @@ class Gpus:
         started: float,
         expected_mib: float | None,
         ranks: int = 0,
+        stages: int = 1,
         system: tuple[float, float] | None = None,
     ) -> GpuView | None:
         """``phase`` of the load; ``alive``: it goes on or serves; ``started``: when it began; ``expected_mib``: weights
-        on each GPU; ``ranks``: GPUs that it asked for, 0: not known; ``system``: (in use, total) MiB of the host."""
+        on each GPU; ``ranks``: GPUs that it asked for, 0: not known; ``stages``: of its pipeline; ``system``: (in use,
+        total) MiB of the host."""
         if self.last is None:
             return None
         devices = self._devices()
@@ -176,15 +186,15 @@ class Gpus:
             expected_mib=expected_mib,
             holders=found,
             memory=memory,
-            notes=(*notes(devices), *(self._behind(found, ranks) if memory is None else ())),
+            notes=(*notes(devices), *(self._behind(found, ranks, stages) if memory is None else ())),
             shared=shared,
             hung=self.hung,
         )
 
-    def _behind(self, found: tuple[Holder, ...], ranks: int) -> list[GpuNote]:
+    def _behind(self, found: tuple[Holder, ...], ranks: int, stages: int) -> list[GpuNote]:
         """GPUs that have been behind the others of their load for a while."""
         late = [index for index, since in self._low_since.items() if self.last and self.last.at - since >= LAG]
-        return [note for note in behind(self._devices(), found, ranks) if note.gpu in late]
+        return [note for note in behind(self._devices(), found, ranks, stages) if note.gpu in late]
 
     def _step(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -19,7 +20,10 @@ from watch.words import Severity
 Level = Literal["none", "info", "warning"]
 
 BEHIND = 0.7
-"""A GPU with less than this share of what the middle one of its load holds is behind."""
+"""A GPU with less than this share of what the middle one of its load holds is behind. Under pipeline parallelism the
+stages hold different layers, so this is asked within a stage only."""
+EMPTY = 0.1
+"""Under this share of the middle one of all stages it has not begun, however the layers are divided."""
 BEHIND_MIB = 2048.0
 """… and with at least so much less: contexts and libraries differ by some hundred MiB."""
 
@@ -107,22 +111,41 @@ def _link(device: GpuDevice) -> list[GpuNote]:
     return []
 
 
-def behind(devices: Sequence[GpuDevice], found: Sequence[Holder], ranks: int) -> tuple[GpuNote, ...]:
+_STAGE = re.compile(r"PP(\d+)")
+
+
+def stage(role: str) -> str:
+    """The pipeline stage of a worker: ``Worker_PP1_TP3`` is of 1; "" where there are no stages."""
+    found = _STAGE.search(role)
+    return found[1] if found else ""
+
+
+def low(used: float, level: float, share: float = BEHIND) -> bool:
+    """Whether one that holds ``used`` MiB is behind others that hold ``level``."""
+    return used < share * level and level - used >= BEHIND_MIB
+
+
+def behind(devices: Sequence[GpuDevice], found: Sequence[Holder], ranks: int, stages: int = 1) -> tuple[GpuNote, ...]:
     """GPUs of the load that hold much less than its others. ``found``: who holds memory; ``ranks``: how many GPUs the
-    load asked for, which tells whose they are where no process is named; 0: not known."""
+    load asked for, which tells whose they are where no process is named; 0: not known. ``stages``: of its pipeline."""
     whole = [device for device in devices if device.parent is None and device.used_mib is not None]
     mine: Mapping[int, str] = {gpu: holder.role for holder in found if holder.ours for gpu in holder.gpus}
     if len(mine) < 2:
         mine = dict.fromkeys((device.index for device in whole), "") if ranks == len(whole) else {}
-    ours = [device for device in whole if device.index in mine]
-    if len(ours) < 2:
+    held = {device.index: device.used_mib or 0.0 for device in whole if device.index in mine}
+    if len(held) < 2:
         return ()
-    middle = median(device.used_mib or 0.0 for device in ours)
+    named = len({stage(role) for role in mine.values()}) > 1
+    middle = median(held.values())
     out = []
-    for device in ours:
-        used = device.used_mib or 0.0
-        if used < BEHIND * middle and middle - used >= BEHIND_MIB:
-            who = f" ({mine[device.index]})" if mine[device.index] else ""
-            text = f"behind the others{who}: {used / 1024:.1f} GiB where they hold {middle / 1024:.1f}"
-            out.append(GpuNote(gpu=device.index, kind="behind", severity="warning", text=text))
+    for index, used in held.items():
+        role = mine[index]
+        peers = [mib for other, mib in held.items() if stage(mine[other]) == stage(role)]
+        level, share, others = median(peers), BEHIND, "the others of its stage" if named else "the others"
+        if (stages > 1 and not named) or (len(peers) < 2 or not low(used, level)):
+            level, share, others = middle, EMPTY if named or stages > 1 else BEHIND, "the others"
+        if low(used, level, share):
+            who = f" ({role})" if role else ""
+            text = f"behind {others}{who}: {used / 1024:.1f} GiB where they hold {level / 1024:.1f}"
+            out.append(GpuNote(gpu=index, kind="behind", severity="warning", text=text))
     return tuple(out)

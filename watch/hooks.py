@@ -46,7 +46,7 @@ class Hook(Struct, frozen=True, kw_only=True):
         if self.kind == "command":
             return self.words[0]
         found = _URL.match(self.url)
-        return found[0].rpartition("@")[2] if found else "desktop notification"
+        return found[0].partition("://")[2].rpartition("@")[2] if found else "desktop notification"
 
 
 def parse(value: Value) -> tuple[Hook, ...]:

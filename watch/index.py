@@ -7,7 +7,6 @@ import time
 from array import array
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
@@ -18,6 +17,7 @@ from watch.lines import LineMarker
 from watch.session import SessionReader
 from watch.snapshots import duplicate
 from watch.state import WatchState
+from watch.timeline import Kind, Moment
 from watch.words import Severity
 
 STRAY = 600.0
@@ -36,19 +36,6 @@ MOST_STOPS = 128
 LINES_AT_ONCE = 100
 
 _TELLING = Changes.LOAD | Changes.FINDINGS
-
-Kind = Literal["load", "phase", "finding", "action", "note"]
-
-
-class Moment(Struct, frozen=True):
-    """Something that happened. ``at``: when it is due (seconds of the replay's time). ``reading``: number of readings
-    taken in once it has happened. ``text``: the phase, the finding's title, the action, the note: foreign text."""
-
-    at: float
-    reading: int
-    kind: Kind
-    text: str
-    severity: Severity = "info"
 
 
 class Stop(Struct, frozen=True):

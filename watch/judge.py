@@ -301,6 +301,8 @@ class Judge:
             yield Observation("shell-greeting", values={"lines": reading.reason}, ref=reading.ref)
         elif reading.probe == "ssh" and reading.state != "up":
             yield Observation(text=reading.reason, speaker="ssh", values={"open": reading.remedy}, ref=reading.ref)
+        elif reading.probe == "hooks":
+            return  # what the operator's own commands print says nothing about the load
         elif reading.state == "up":
             yield Observation(over=frozenset((f"probe {reading.probe}",)))
         elif reading.reason:
@@ -334,7 +336,9 @@ class Judge:
     def stall(self, stall: StallView, phase: Phase, gpu: GpuView | None) -> Observation:
         """The finding of a stall; in the first collective with GPUs that spin it is known why."""
         if phase in ("ready", "serving"):
-            return Observation("no-tokens", values={"what": stall.what, "usual": stall.usual}, refs=stall.refs, host=False)
+            return Observation(
+                "no-tokens", values={"what": stall.what, "usual": stall.usual}, refs=stall.refs, host=False
+            )
         devices = gpu.devices if gpu is not None else ()
         busy = [device for device in devices if device.utilization is not None and device.utilization >= 90]
         small = [device for device in busy if device.used_mib is not None and device.used_mib < 3000]

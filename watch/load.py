@@ -249,6 +249,8 @@ class Load:
         elif now.own == 0 and self.phase == "compile":  # it was expected, and did not happen
             began = min(began, now.started)
             del self.spans["compile"]
+        elif now.own == 0 and ORDER[phase] < ORDER[self.phase]:  # it was expected, and something else came first
+            del self.spans[now.name]
         elif now.ended is None:
             began = now.ended = max(began, now.started)
         else:

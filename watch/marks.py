@@ -73,7 +73,9 @@ class Marks:
         self.patterns: tuple[str, ...] = tuple(row.pattern for row in self.rows)
         self._notices = range(len(marks), len(marks) + len(notices))
         self._deaths = range(len(marks) + len(notices), len(self.rows))
-        self._serving = frozenset(index for index, mark in enumerate(marks) if mark.phase == "serving" and not mark.reads)
+        self._serving = frozenset(
+            index for index, mark in enumerate(marks) if mark.phase == "serving" and not mark.reads
+        )
         Matcher(self.patterns)
         self._fields = {index: re.compile(row.pattern) for index, row in enumerate(self.marks) if "(?P<" in row.pattern}
 

@@ -199,6 +199,11 @@ def gpus_asked(arguments: dict[str, str]) -> int:
     return _ranks(arguments) * (count(arguments.get("data_parallel_size")) or 1)
 
 
+def stages_asked(arguments: dict[str, str]) -> int:
+    """Stages of the pipeline that the load asked for; 1 where it did not say."""
+    return count(arguments.get("pipeline_parallel_size")) or 1
+
+
 def _ranks(arguments: dict[str, str]) -> int:
     """GPUs that share one copy of the weights."""
     tensor, pipeline = (count(arguments.get(f"{kind}_parallel_size")) or 1 for kind in ("tensor", "pipeline"))

@@ -7,16 +7,15 @@ import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable
 
-from msgspec import Struct
-
 from probes.clock import StoryClock
 from probes.readings import JournalLine
 from watch.batch import Batch, SourceStatus
 from watch.changes import Changes
-from watch.index import Index, Kind, Moment
+from watch.index import Index
 from watch.session import SessionReader
 from watch.snapshots import duplicate
 from watch.state import WatchState
+from watch.timeline import Kind, Moment, Timeline
 from watch.view import View
 
 SPEEDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
@@ -30,21 +29,6 @@ SLICE = 0.010
 LINES_AT_ONCE = 100
 
 ALL = Changes(sum(change.value for change in Changes))
-
-
-class Timeline(Struct, frozen=True, kw_only=True):
-    """What a time bar shows. Times are the replay's own, in UTC seconds: see ``Index``."""
-
-    start: float
-    end: float
-    at: float
-    playing: bool
-    speed: float
-    moments: tuple[Moment, ...] = ()
-    marks: tuple[float, ...] = ()
-    """none, the beginning of a range, or both its ends, ascending"""
-    read: float = 1.0
-    """how much of the recording has been read, 0 to 1: the rest cannot be gone to yet"""
 
 
 class Player:

@@ -140,7 +140,9 @@ def _nothing_in(folder: Path) -> NotReadable:
     """Folders are not opened in folders: what lies apart are situations apart."""
     below = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not below:
-        return NotReadable(f"{folder} holds no files that could be read", "Give the folder with the logs, or the files.")
+        return NotReadable(
+            f"{folder} holds no files that could be read", "Give the folder with the logs, or the files."
+        )
     named = ", ".join(below[:12]) + (f" and {len(below) - 12} more" if len(below) > 12 else "")
     return NotReadable(
         f"{folder} holds no logs itself, only folders: {named}",

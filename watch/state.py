@@ -444,6 +444,7 @@ class WatchState:
             started=load.started if load is not None else 0.0,
             expected_mib=picture.expected_mib(load, self.io, self.asked.arguments()) if load is not None else None,
             ranks=picture.gpus_asked(self.asked.arguments()),
+            stages=picture.stages_asked(self.asked.arguments()),
             system=self.io.system_mib(),
         )
         findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)

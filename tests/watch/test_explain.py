@@ -340,3 +340,79 @@ def test_figures_that_were_not_asked_for_are_not_missing(tmp_path: Path) -> None
     assert ids(explain([csv])) == ["gpu-throttled"]
     csv.write_text("index, name, memory.used [MiB], temperature.gpu\n0, NVIDIA GB10, [N/A], 40\n")
     assert ids(explain([csv])) == ["unified-memory"]
+
+
+# ---------------------------------------------------------------------------------------------- several units, cut pages
+
+
+def record(at: float, unit: str, text: str, pid: int = 5) -> str:
+    return json.dumps(
+        {
+            "__CURSOR": f"s=1;i={at}{unit}",
+            "__REALTIME_TIMESTAMP": str(int((1_789_895_520 + at) * 1e6)),
+            "_TRANSPORT": "stdout",
+            "_PID": str(pid),
+            "_SYSTEMD_UNIT": unit,
+            "_SYSTEMD_INVOCATION_ID": (unit * 32)[:32].replace(".", "0"),
+            "MESSAGE": text,
+        }
+    )
+
+
+def started(at: float, unit: str) -> str:
+    fields = {"_TRANSPORT": "journal", "_PID": "1", "SYSLOG_IDENTIFIER": "systemd", "UNIT": unit}
+    fields |= {"__REALTIME_TIMESTAMP": str(int((1_789_895_520 + at) * 1e6)), "__CURSOR": f"s=1;i=s{at}{unit}"}
+    fields["INVOCATION_ID"] = (unit * 32)[:32].replace(".", "0")
+    return json.dumps({**fields, "_SYSTEMD_UNIT": "init.scope", "MESSAGE": f"Started {unit} - something."})
+
+
+HEAD = "INFO 09-20 09:12:09 [x.py:1] "
+SERVER = [HEAD + "vLLM server version 0.19.1, serving model /models/m", HEAD + "Starting to load model /models/m..."]
+
+
+def test_of_a_journal_of_everything_the_model_server_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    web = [record(n, "nginx.service", '10.0.0.1 - "GET / HTTP/1.1" 200', 9) for n in range(2, 40)]
+    text = [started(0, "nginx.service"), *web, started(41, "vllm.service")]
+    path.write_text("\n".join([*text, *(record(50 + n, "vllm.service", line) for n, line in enumerate(SERVER))]) + "\n")
+    report = explain([path])
+    assert (report.state, report.phase, report.view.unit) == ("loading", "weights", "vllm.service")
+    assert not report.notes
+
+
+def test_of_two_model_servers_the_one_with_more_to_say_or_the_one_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "two.jsonl"
+    small = [record(1, "embed.service", SERVER[0], 9), record(2, "embed.service", HEAD + "Address already in use", 9)]
+    text = [started(0, "embed.service"), *small, started(3, "llm.service")]
+    more = [*SERVER, HEAD + "Using FLASH_ATTN attention backend", HEAD + "Loading weights took 3.00 seconds"]
+    path.write_text("\n".join([*text, *(record(5 + n, "llm.service", line) for n, line in enumerate(more))]) + "\n")
+    report = explain([path])
+    assert report.view.unit == "llm.service"
+    assert any("embed.service" in note and "--unit" in note for note in report.notes)
+    assert explain([path], unit="embed").view.phase in ("process-start", "config")
+    (tmp_path / "moment.meta.json").write_text('{"command": "journalctl", "exit_code": 0, "unit": "embed.service"}')
+    assert explain([tmp_path]).view.unit == "embed.service"
+    with pytest.raises(CannotExplain, match=r"embed\.service, llm\.service"):
+        explain([path], unit="other")
+
+
+def test_a_page_that_breaks_off_is_said_to_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.txt"
+    counts = "".join(f'vllm:num_requests_running{{engine="{n}"}} 3.0\n' for n in range(4))
+    whole = counts + 'vllm:kv_cache_usage_perc{engine="0"} 0.25\n'
+    path.write_text(whole)
+    assert "page-cut" not in ids(explain([path]))
+    for cut in (whole[:-1], whole[:-3], whole[:-20]):
+        path.write_text(cut)
+        report = explain([path])
+        assert ids(report)[0] == "page-cut"
+        assert "metrics.txt:5" in report.findings[0].lines
+        assert report.state == "ready"
+        assert not any("KV cache" in f.cause for f in report.findings if f.id == "metrics-figures")
+
+
+def test_a_folder_of_folders_names_them(tmp_path: Path) -> None:
+    for name in ("b-second", "a-first"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(CannotExplain, match=r"only folders: a-first, b-second\. .*explain .*a-first"):
+        explain([tmp_path])

@@ -423,3 +423,26 @@ def test_the_last_loads_of_a_thousand() -> None:
         assert found.lines == 3 * (1000 - LOADS)
     assert last_loads([one * (LOADS - 1)]).offset == 0
     assert last_loads([]).offset == 0
+
+
+# --------------------------------------------------------------------------------------------------- byte order marks
+
+
+@given(st.text(st.characters(blacklist_categories=("Cs",)), max_size=300), st.lists(st.integers(0, 700), max_size=6))
+def test_utf_16_reads_as_its_utf_8_does_however_it_is_cut(text: str, cuts: list[int]) -> None:
+    text = "INFO 09-20 09:12:09 [x.py:1] vLLM server version 0.19.1\r\n" + text
+    for encoding in ("utf-16-le", "utf-16-be"):
+        data = ("\ufeff" + text).encode(encoding)
+        ends = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
+        pieces = [data[a:b] for a, b in itertools.pairwise(ends)]
+        assert everything(pieces) == everything([text.encode()])
+    assert everything([b"\xef", b"\xbb\xbf" + text.encode()]) == everything([text.encode()])
+
+
+def test_a_log_that_powershell_redirected(tmp_path: Path) -> None:
+    text = (CASES.parent / "cases-own" / "D98-clean-load-0-6" / "input.log").read_text()
+    (tmp_path / "input.log").write_bytes(text.replace("\n", "\r\n").encode("utf-16"))
+    (tmp_path / "packed.log.gz").write_bytes(gzip.compress(text.encode("utf-16")))
+    plain = [line.text for line in saved(CASES.parent / "cases-own" / "D98-clean-load-0-6" / "input.log")]
+    for name in ("input.log", "packed.log.gz"):
+        assert [line.text for line in saved(tmp_path / name) if isinstance(line, JournalLine)] == plain

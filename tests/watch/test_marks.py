@@ -23,6 +23,7 @@ KNOWN_PAIRS = {
         ("kv-size", "kv-concurrency"),
         ("bar-deepgemm", "sglang-deepgemm"),
         ("ready", "sglang-api"),
+        ("tasks", "offline-ready"),
     )
 }
 

@@ -558,3 +558,51 @@ def test_no_reading_and_no_order_of_them_does_harm(readings: list[Reading], now:
         for phase in load.phases:
             if phase.started is not None and phase.ended is not None:
                 assert phase.ended >= phase.started
+
+
+# ------------------------------------------------------------------------------------------- SGLang's drafts, LLM()
+
+
+def test_sglangs_draft_comes_after_the_capture_and_reopens_only_what_goes_on() -> None:
+    stamp = "[2026-01-04 07:16:32 TP0] "
+    steps = [
+        (0, "server_args=ServerArgs(model_path='/m')"),
+        (10, "Load weight begin. avail mem=60.79 GB"),
+        (50, "Load weight end. type=X, avail mem=33.17 GB, mem usage=27.62 GB."),
+        (51, "KV Cache is allocated. #tokens: 441600, K size: 9.90 GB, V size: 9.90 GB"),
+        (51, "Memory pool end. avail mem=13.37 GB"),
+        (52, "Capture cuda graph begin. This can take up to several minutes. avail mem=13.37 GB"),
+        (75, "Capture cuda graph end. Time elapsed: 23.04 s. mem usage=3.54 GB. avail mem=9.82 GB."),
+        (76, "Load weight begin. avail mem=9.82 GB"),
+        (77, "Load weight end. type=Eagle3, avail mem=9.51 GB, mem usage=0.31 GB."),
+        (78, "Capture draft cuda graph begin. This can take up to several minutes. avail mem=9.41 GB"),
+        (83, "Capture draft cuda graph end. Time elapsed: 4.98 s. mem usage=0.07 GB. avail mem=9.34 GB."),
+        (90, "max_total_num_tokens=441600, chunked_prefill_size=8192"),
+        (95, "The server is fired up and ready to roll!"),
+    ]
+    state = WatchState("host", "vllm.service")
+    for at, text in steps:
+        state.apply(said(at, stamp + text, pid=7))
+        if at in (76, 78):
+            assert phases(state.view(T + at))["api-start"] == ("pending", None, None)
+    found = phases(state.view(T + 100))
+    assert found["draft-weights"][1:] == (76, 77)
+    assert found["graph-capture"][1:] == (52, 83)
+    assert found["api-start"][1:] == (90, 95)
+    assert all(start is None or end is None or start <= end for _, start, end in found.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "phase"),
+    [
+        ("INFO 09-20 09:12:00 [llm.py:343] Supported tasks: ['generate']", "ready"),
+        ("Processed prompts:  25%|██▌  | 1/4 [00:01<00:03,  1.16s/it, est. speed input: 5.2 toks/s]", "serving"),
+    ],
+)
+def test_an_engine_in_a_program_of_ones_own_is_ready_without_a_server(text: str, phase: str) -> None:
+    state = WatchState("host", "vllm.service")
+    state.apply_lines([*BEGINNING[:2], engine(10), logged(12, "Starting to load model /models/m...", "EngineCore", 6)])
+    state.apply(logged(60, "init engine (profile, create kv cache, warmup model) took 30.00 seconds", "EngineCore", 6))
+    assert state.view(T + 61).state == "loading"
+    state.apply(said(62, text, pid=3))
+    assert (state.view(T + 63).state, state.view(T + 63).phase) == ("ready", phase)

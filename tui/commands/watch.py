@@ -23,8 +23,9 @@ from tui.commands.rows import operators, tell
 from tui.commands.screen import in_loop, need_terminal, show
 from tui.desk import Desk
 from tui.exits import Ending, Exit
-from watch.config import Config, Deployment
+from watch.config import Config, Deployment, hooks_of
 from watch.history import History, HistoryError
+from watch.hooking import Hooking
 from watch.keeping import Keeper, Recall
 from watch.ledger import Ledger
 from watch.redact import BadSecretPattern, Redactor
@@ -115,6 +116,8 @@ async def live(
     watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, fresh=fresh)
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
+    hooking = Hooking(watching, hooks_of(config, deployment), name or unit, redactor)
+    hooking.start()
     try:
         yield Desk(
             host=host,
@@ -132,12 +135,24 @@ async def live(
         tape.discard()
         raise
     finally:
+        await _see_out(hooking)
         await watching.stop()
         await supervisor.close()
         await host.close()
         tape.close()
         if history is not None:
             history.close()
+
+
+async def _see_out(hooking: Hooking) -> None:
+    """What was fired is seen to its end; where that takes long, the operator is told what is waited for."""
+    saying = asyncio.get_running_loop().call_later(
+        1.0, lambda: print(f"waiting for hooks: {hooking.pending} …", file=sys.stderr)
+    )
+    try:
+        await hooking.close()
+    finally:
+        saying.cancel()
 
 
 async def first_answer(watching: Watching) -> None:

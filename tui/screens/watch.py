@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
 from rich.cells import cell_len
@@ -53,8 +54,11 @@ def shape(width: int, height: int) -> Shape:
 
 
 class WatchScreen(Screen[None]):
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch"), *bindings("session")]
     AUTO_FOCUS = "#journal"
+
+    around: ClassVar[int] = 3
+    """Rows beside the panes: header and footer."""
 
     def __init__(self, store: LineStore, zone: Zone) -> None:
         super().__init__()
@@ -80,8 +84,13 @@ class WatchScreen(Screen[None]):
             yield self.serving
             yield self.findings
             yield self.journal
+        yield from self.below()
         yield SearchLine()
         yield Footer()
+
+    def below(self) -> Iterable[Widget]:
+        """What stands between the panes and the footer, a row each."""
+        return ()
 
     def on_mount(self) -> None:
         self.query_one(SearchLine).display = False
@@ -154,7 +163,7 @@ class WatchScreen(Screen[None]):
 
     def _heights(self) -> str:
         """Rows of the grid: as much for the GPUs as they need, the rest to the journal."""
-        height = self.size.height - 3
+        height = self.size.height - self.around
         scene = self._scene
         wide = self.shape == "wide"
         machine = 8 if wide else 5

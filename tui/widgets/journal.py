@@ -109,6 +109,16 @@ class Journal(Drawn, can_focus=True):
             self.find(self.search.wanted, jump=False)
         self.refresh()
 
+    def begin_again(self) -> None:
+        """The store holds other lines: a replay has gone to another time. What was chosen stays chosen where it can."""
+        self._known = self._counted = self._named = self._new = 0
+        self._cursor = min(self._cursor, max(0, len(self.store.shown) - 1))
+        self._set_height(len(self.store.shown))
+        if self.search is not None:
+            self.find(self.search.wanted, jump=False)
+        self.refresh()
+        self._retitle()
+
     @property
     def shown_lines(self) -> int:
         """How many lines of the store the pane has taken notice of, shown or filtered out."""

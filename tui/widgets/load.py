@@ -19,7 +19,7 @@ _NAME: Final = 14
 _TIME: Final = 8
 _ROOMY: Final = 56
 """From this width on there is room for "usually"; below it is "~"."""
-_OURS: Final = ("journal", "unit", "health", "metrics")
+_OURS: Final = ("journal", "unit", "health", "metrics", "hooks", "catalogue")
 
 
 class Load(Pane):

@@ -23,8 +23,8 @@ class SearchLine(Input):
             super().__init__()
             self.wanted = wanted
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="search the journal, empty ends the search", id="search", compact=True)
+    def __init__(self, hint: str = "search the journal, empty ends the search") -> None:
+        super().__init__(placeholder=hint, id="search", compact=True)
         self.cursor_blink = False
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

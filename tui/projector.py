@@ -1,0 +1,101 @@
+"""Shows one source on one screen: takes what it gives, keeps it in the journal's store, paints a few times a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Final
+
+from probes.readings import JournalLine
+from tui.lines import LineStore
+from tui.scene import Scene
+from tui.screens.watch import WatchScreen
+from tui.source import Source, SourceStatus
+from tui.units import Zone
+from watch.changes import Changes
+from watch.view import View
+
+_TICK: Final = 1.0
+"""Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
+
+_SLICE: Final = 1000
+"""Lines taken in at a time: about 5 ms."""
+
+_URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT | Changes.ACTION
+
+
+class Projector:
+    """``make``: the screen, given the store of its lines. ``shown``: told of each picture that was painted. ``feed``
+    and ``paint`` are to be run side by side for as long as the screen is there."""
+
+    def __init__(
+        self,
+        source: Source,
+        zone: Zone,
+        make: Callable[[LineStore, Zone], WatchScreen] = WatchScreen,
+        shown: Callable[[View, SourceStatus], None] = lambda view, status: None,
+    ) -> None:
+        self.source = source
+        self.store = LineStore(source.line)
+        self.screen = make(self.store, zone)
+        self._zone = zone
+        self._shown = shown
+        self._newest: list[JournalLine] = []
+        self._ahead: LineStore | None = None
+        self._backlog: float | None = None
+        self._urgent = asyncio.Event()
+        self._fault = ""
+
+    async def feed(self) -> None:
+        """Take in all that comes, until the source ends or breaks off."""
+        batches = self.source.batches()
+        try:
+            async for batch in batches:
+                if batch.instead is not None:
+                    self.store.replace(batch.instead)
+                    self.screen.journal.begin_again()
+                for at in range(0, len(batch.lines), _SLICE):
+                    self.store.add(batch.lines[at : at + _SLICE], batch.offsets[at : at + _SLICE])
+                    if at + _SLICE < len(batch.lines):
+                        await asyncio.sleep(0)  # a key is answered in between
+                self._go_ahead(batch.newest, batch.backlog)
+                if batch.lines or batch.instead is not None or batch.changes & _URGENT:
+                    self._urgent.set()
+        except (OSError, ValueError, RuntimeError) as error:
+            self._fault = f"The watch broke off: {error}. What is shown stays as it was."
+        finally:
+            if isinstance(batches, AsyncGenerator):
+                await batches.aclose()
+        self._urgent.set()
+
+    def _go_ahead(self, newest: Sequence[JournalLine], backlog: float | None) -> None:
+        """While a long back-log is read the journal shows its newest lines, from a store of their own."""
+        self._backlog = backlog
+        if backlog is None:
+            self._ahead, self._newest = None, []
+            return
+        if self._ahead is None:
+            self._ahead = LineStore(self._newest.__getitem__)
+        places = range(len(self._newest), len(self._newest) + len(newest))
+        self._newest += newest
+        self._ahead.add(newest, places)
+
+    async def paint(self) -> None:
+        """Show at once what is urgent, the rest and the clock every second. A flood is paced by the source."""
+        while True:
+            self.flush()
+            try:
+                async with asyncio.timeout(_TICK):
+                    await self._urgent.wait()
+            except TimeoutError:
+                continue
+
+    def flush(self) -> None:
+        """Show everything that came."""
+        self._urgent.clear()
+        view = self.source.view(self.source.now())
+        self.screen.journal.look_at(self._ahead or self.store, self._backlog)
+        self.screen.journal.catch_up()
+        status = self.source.status()
+        self.screen.show(Scene(view, status, self._zone, self._fault))
+        self._shown(view, status)

@@ -135,13 +135,15 @@ async def live(
         tape.discard()
         raise
     finally:
-        await _see_out(hooking)
-        await watching.stop()
-        await supervisor.close()
-        await host.close()
-        tape.close()
-        if history is not None:
-            history.close()
+        try:
+            await _see_out(hooking)
+        finally:
+            await watching.stop()
+            await supervisor.close()
+            await host.close()
+            tape.close()
+            if history is not None:
+                history.close()
 
 
 async def _see_out(hooking: Hooking) -> None:

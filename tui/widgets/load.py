@@ -47,7 +47,8 @@ class Load(Pane):
         forecast = view.forecast.basis if view.forecast is not None else ""
         unit = view.unit_reading.active if view.unit_reading is not None else ""
         troubles = (scene.troubles(*_OURS), view.link if scene.link_lost else None)
-        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, unit, troubles
+        stands = (unit, troubles, view.notes)
+        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, stands
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         view = scene.view
@@ -55,7 +56,7 @@ class Load(Pane):
         load = view.load
         if load is None:
             rows = [Row(), *paragraph(_nothing_yet(scene), width - 2, "muted", indent=1)]
-            return [*rows, Row(), *_troubles(scene, width)]
+            return [*rows, Row(), *_troubles(scene, width), *_notes(scene, width)]
         foot = _foot(scene, load, width)
         rows = _phases(scene, load, width, together=False)
         if len(rows) + len(foot) > size.height:
@@ -169,6 +170,16 @@ def _foot(scene: Scene, load: LoadView, width: int) -> list[Row]:
         rows.extend(paragraph(f"forecast from {view.forecast.basis}", width - 2, "muted", indent=1))
     if view.last_load_seconds is not None:
         rows.append(Row()(" last load of this unit: ", "muted")(about(view.last_load_seconds)))
+    rows.extend(_notes(scene, width))
     if load.attached_late:
         rows.extend(paragraph("the first lines of this load were not seen", width - 2, "muted", indent=1))
+    return rows
+
+
+def _notes(scene: Scene, width: int) -> list[Row]:
+    """The last lines that operators wrote."""
+    rows: list[Row] = []
+    for note in scene.view.notes[-3:]:
+        clock = scene.zone.clock(note.at, seconds=False)
+        rows.extend(paragraph(f"✎ {clock} {note.text}", width - 2, "accent", indent=1, hang=2)[:3])
     return rows

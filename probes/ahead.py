@@ -30,6 +30,9 @@ HEAD_WAIT = 0.2
 EVERY = 1.0
 """Seconds between two questions for what is newest, and between two words on how far the reading is."""
 
+QUIET = 10.0
+"""Seconds of silence after which the stream has said everything, whatever its cursors look like."""
+
 TAIL = """n=$1 s=$2 f=$3; shift 3
 c=$(journalctl -q --no-pager -r -n "$n" ${s:+"--since=$s"} -o export --output-fields=_BOOT_ID "$@" |
 sed -n 's/^__CURSOR=//p' | tail -n 1)
@@ -90,8 +93,8 @@ class Ahead:
         if self._oldest is None:
             return self._end() if self.over else []
         if self._reached(decoder, self._newest if self.shown else self._oldest) or (
-            # silent since before the host answered another question: the link lives, so that was all
-            silent and self._answered > self._heard
+            # its cursors cannot be compared; but the host answers, and the stream has nothing more to say
+            silent and self._answered > self._heard + QUIET
         ):
             self.over = True
             return self._end()

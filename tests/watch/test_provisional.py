@@ -64,7 +64,7 @@ async def test_the_two_ends_first_and_the_whole_in_the_end(tmp_path: Path, recor
     assert told(ahead, now) == msgspec.json.encode(watching.view(now))
     assert watching.state.lines == len(head)
     async with asyncio.timeout(10):
-        while sum(len(batch.newest) for batch in batches) < len(tail):
+        while sum(len(batch.newest) for batch in batches) < len(tail):  # noqa: ASYNC110 the watching tells nobody else
             await asyncio.sleep(0.01)
     assert [line for batch in batches for line in batch.newest] == tail
     assert batches[-1].backlog == 0.5

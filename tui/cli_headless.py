@@ -24,7 +24,9 @@ Endpoint = Annotated[
     str | None,
     typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
 ]
-User = Annotated[bool, typer.Option("--user", help="A unit of the user's own service manager.")]
+User = Annotated[
+    bool | None, typer.Option("--user/--no-user", help="A unit of the user's own service manager, or not.")
+]
 
 
 class Wanted(StrEnum):
@@ -54,6 +56,7 @@ def _span(text: str) -> float:
 def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command(cls=_ForScripts, epilog=_WAIT)(wait)
+    app.command(name="serve-status", epilog=_SERVE_STATUS)(serve_status)
 
 
 _WAIT = f"""Exit status, this command's own:
@@ -80,7 +83,7 @@ def wait(
     ] = "60s",  # type: ignore[assignment]
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     endpoint: Endpoint = None,
-    user: User = False,
+    user: User = None,
     record: Annotated[bool, typer.Option("--record", help="Keep what is seen in a session file.")] = False,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Read the journal from here.")] = None,
 ) -> None:
@@ -91,4 +94,39 @@ def wait(
     from tui.commands.wait import Limits, run
 
     limits = Limits(timeout=timeout, stall_grace=stall_grace, patience=patience)
-    raise typer.Exit(run(words, limits, endpoint=endpoint, user=user or None, since=since, record=record, as_json=json))
+    raise typer.Exit(run(words, limits, endpoint=endpoint, user=user, since=since, record=record, as_json=json))
+
+
+_SERVE_STATUS = """\b
+Example:
+  firstlight serve-status                                  # every deployment of the configuration
+  firstlight serve-status root@llm-two vllm --listen 127.0.0.1:9111
+  curl -s localhost:9110/startupz | jq .deployments[].phase"""
+
+
+def serve_status(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME… | TARGET UNIT]",
+            help="Deployments, or a host and a unit. Default: all of the configuration.",
+        ),
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to serve; port 0 takes any that is free.")
+    ] = "127.0.0.1:9110",
+    allow_remote: Annotated[
+        bool,
+        typer.Option("--allow-remote", help="Listen where other machines reach it: nobody is asked for a password."),
+    ] = False,
+    endpoint: Endpoint = None,
+    user: User = None,
+) -> None:
+    """Serve health checks and Prometheus metrics of deployments, loading or serving, from the outside.
+
+    /livez: none has failed. /readyz: all serve. /startupz: all have become ready. Each tells all it knows as JSON;
+    /livez/NAME and so on are about one. /metrics is for Prometheus; docs/prometheus has alert rules and a dashboard.
+    """
+    from tui.commands.serve_status import run
+
+    raise typer.Exit(run(words or [], listen, allow_remote=allow_remote, endpoint=endpoint, user=user))

@@ -1,0 +1,40 @@
+"""The tape of a watch that nobody reads back: it takes secrets out as a recording does, and keeps nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from probes.readings import AnyReading, Reading
+from watch.redact import Redactor
+
+R = TypeVar("R", bound=Reading)
+
+
+class Unkept:
+    """Stands where ``session.SessionWriter`` does. A watch that goes on for weeks without a screen fills no disk."""
+
+    path: Path | None = None
+    stopped = ""
+    recording = False
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def keep(self, reading: R) -> tuple[int, R]:
+        return 0, self._redactor.encode(reading)[1]
+
+    def clean(self, reading: R) -> R:
+        return self._redactor.clean(reading)
+
+    def read(self, place: int) -> AnyReading:
+        raise ValueError("no lines are kept here")
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def discard(self) -> None:
+        """Nothing was kept."""

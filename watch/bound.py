@@ -7,7 +7,7 @@ torch.compile ran each used one core and nothing was read. With the page cache w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ IDLE_CORE = 0.15
 AT_CEILING = 0.75
 """Share of the most that this storage has given: at or above it, it is the storage that bounds the load."""
 NETWORK = ("nfs", "ceph", "lustre", "fuse", "cifs", "smb", "9p", "glusterfs", "gpfs", "beegfs", "wekafs", "virtiofs")
+UNCOUNTED = ("fuse", "9p", "virtiofs")
+"""Of these Linux counts no bytes for the process that reads: a load from them shows no reading at all."""
 LOADING: frozenset[Phase] = frozenset(("weights", "draft-weights"))
 
 
@@ -35,23 +37,37 @@ class Bound(Struct, frozen=True, kw_only=True):
 
 
 class Pace(Struct, frozen=True):
-    """One process over the window. ``cores``: CPU seconds a second; ``waits``: share of samples in state D."""
+    """One process over the window. ``cores``: CPU seconds a second; ``waits``: share of samples in state D; ``read``:
+    bytes a second from storage."""
 
     pid: int
     name: str
     cores: float
     waits: float
+    read: float = 0.0
 
 
-def judge_bound(window: Sequence[IoReading], phase: Phase, *, ceiling: float = 0.0, gpu: float | None = None) -> Bound:
+def nameless(pid: int) -> str:
+    """For processes of which nobody knows more than the kernel does."""
+    return ""
+
+
+def judge_bound(
+    window: Sequence[IoReading],
+    phase: Phase,
+    *,
+    ceiling: float = 0.0,
+    gpu: float | None = None,
+    names: Callable[[int], str] = nameless,
+) -> Bound:
     """``window``: readings of the last seconds, oldest first. ``ceiling``: the most bytes a second this storage has
-    given in this load; ``gpu``: mean utilisation of the GPUs in percent, None where unknown."""
+    given in this load; ``gpu``: mean utilisation of the GPUs in percent, None where unknown; ``names``: as ``pace``."""
     if len(window) < 2 or window[-1].at <= window[0].at:
         return Bound(by="unknown", text="")
     first, last = window[0], window[-1]
     span = last.at - first.at
     rate = _rate(first.read_bytes, last.read_bytes, span)
-    paces = pace(window)
+    paces = pace(window, names)
     cores = sum(p.cores for p in paces) if paces else _rate_float(first.cpu_seconds, last.cpu_seconds, span)
     workers = [p for p in paces if "orker" in p.name] or paces
     busy = [p for p in workers if p.cores >= FULL_CORE]
@@ -70,7 +86,7 @@ def judge_bound(window: Sequence[IoReading], phase: Phase, *, ceiling: float = 0
             cores=cores,
         )
     if busy:
-        names = busy[0].name or str(busy[0].pid)
+        first_of = busy[0].name or str(busy[0].pid)
         more = f" and {len(busy) - 1} more" if len(busy) > 1 else ""
         if phase in LOADING and gpu is not None and gpu > 30:
             return Bound(
@@ -79,15 +95,16 @@ def judge_bound(window: Sequence[IoReading], phase: Phase, *, ceiling: float = 0
                 rate=rate,
                 cores=cores,
             )
-        cached = ", the files come from the page cache" if phase in LOADING and rate is not None else ""
+        cached = f", {_unread(last)}" if phase in LOADING and rate is not None else ""
         return Bound(
             by="cpu",
-            text=(f"one thread's CPU in each of: {names}{more}" if more else f"one thread's CPU: {names}") + cached,
+            text=f"one thread's CPU{' in each of' if more else ''}: {first_of}{more}{cached}",
             rate=rate,
             cores=cores,
         )
     if phase in LOADING and rate is not None and cores is not None and cores > IDLE_CORE:
-        return Bound(by="cache", text="reading from the page cache, nothing comes from storage", rate=rate, cores=cores)
+        by = "network" if last.model_mount.startswith(UNCOUNTED) else "cache"
+        return Bound(by=by, text=f"{_unread(last)}, nothing comes from a disk", rate=rate, cores=cores)
     if gpu is not None and gpu > 30:
         return Bound(by="gpu", text=f"the GPUs ({gpu:.0f} % busy)", rate=rate, cores=cores)
     if rate is None and cores is None:
@@ -95,8 +112,9 @@ def judge_bound(window: Sequence[IoReading], phase: Phase, *, ceiling: float = 0
     return Bound(by="nothing", text="nothing moves: no reading, no CPU", rate=rate, cores=cores)
 
 
-def pace(window: Sequence[IoReading]) -> tuple[Pace, ...]:
-    """CPU and waiting of each process that lived through the window, the busiest first."""
+def pace(window: Sequence[IoReading], names: Callable[[int], str] = nameless) -> tuple[Pace, ...]:
+    """CPU and waiting of each process that lived through the window, the busiest first. ``names``: what a pid is known
+    as, "" where it is not: the kernel's own name ends after 15 characters, which cuts the rank off a worker's."""
     first, last = window[0], window[-1]
     before = {process.pid: process for process in first.processes}
     out = []
@@ -108,12 +126,21 @@ def pace(window: Sequence[IoReading]) -> tuple[Pace, ...]:
         out.append(
             Pace(
                 pid=process.pid,
-                name=process.name.removeprefix("VLLM::"),
+                name=names(process.pid) or process.name.removeprefix("VLLM::"),
                 cores=max(0.0, process.cpu_seconds - earlier.cpu_seconds) / (last.at - first.at),
                 waits=sum(p.state == "D" for p in seen) / len(seen),
+                read=max(0, process.read_bytes - earlier.read_bytes) / (last.at - first.at),
             )
         )
     return tuple(sorted(out, key=lambda p: (-p.cores, p.pid)))
+
+
+def _unread(last: IoReading) -> str:
+    """Where files come from while no storage is seen to be read."""
+    mount = last.model_mount
+    if mount.startswith(UNCOUNTED):
+        return f"the files come from the page cache, or from {mount}, whose bytes the kernel does not count"
+    return "the files come from the page cache"
 
 
 def is_network(mount: str) -> bool:
@@ -132,12 +159,14 @@ def _storage(last: IoReading, rate: float, ceiling: float, workers: Sequence[Pac
 def _storage_text(last: IoReading, rate: float, ceiling: float, workers: Sequence[Pace]) -> str:
     by = _storage(last, rate, ceiling, workers)
     speed = f"{rate / 1e6:,.0f} MB/s"
+    full = ceiling and rate >= AT_CEILING * ceiling
     if by == "network":
-        return f"the network mount ({last.model_mount}): {speed}"
+        most = f", the most it has given is {ceiling / 1e6:,.0f}" if ceiling and not full else ""
+        return f"the network mount ({last.model_mount}){', at its own ceiling' if full else ''}: {speed}{most}"
     if by == "cpu":
         top = next(p for p in workers if p.cores >= FULL_CORE)
         return f"one thread's CPU: {top.name or top.pid} at {top.cores:.1f} cores, reading {speed}"
-    if ceiling and rate >= AT_CEILING * ceiling:
+    if full:
         return f"the disk, at its own ceiling: {speed} (most so far {ceiling / 1e6:,.0f})"
     return f"the disk: {speed}" + (f" (most so far {ceiling / 1e6:,.0f})" if ceiling else "")
 

@@ -12,7 +12,7 @@ from collections import deque
 from probes.readings import GpuDevice, GpuProcesses, GpuReading
 from watch.gpu_notes import EMPTY, GpuNote, behind, low, notes, stage
 from watch.load import ORDER
-from watch.memory import Holder, MemoryView, holders, judge_memory, role
+from watch.memory import PROGRAM, Holder, MemoryView, holders, judge_memory, role
 from watch.view import GpuView
 from watch.words import Phase
 
@@ -116,12 +116,17 @@ class Gpus:
             self.processes = reading
             self._stages = {one.gpu: found for one in reading.processes if (found := stage(role(one.name)))}
 
+    def role(self, pid: int) -> str:
+        """``Worker_TP3``, ``EngineCore``; "" for what holds no memory here, or is no engine's process."""
+        listed = self.processes.processes if self.processes is not None else ()
+        return next((role(one.name) for one in listed if one.pid == pid and PROGRAM.match(one.name)), "")
+
     def _who_is_low(self, at: float) -> None:
         used = self._used()
         most = max(used.values(), default=0.0)
         for index, mib in used.items():
             of = self._stages.get(index, "")
-            level = max((other for at, other in used.items() if self._stages.get(at, "") == of), default=0.0)
+            level = max(other for gpu, other in used.items() if self._stages.get(gpu, "") == of)
             if low(mib, level) or low(mib, most, EMPTY):
                 self._low_since.setdefault(index, at)
             else:

@@ -20,7 +20,7 @@ from watch.words import Severity
 Level = Literal["none", "info", "warning"]
 
 BEHIND = 0.7
-"""A GPU with less than this share of what the middle one of its load holds is behind. Under pipeline parallelism the
+"""A GPU with less than this share of what the middle one of the others holds is behind. Under pipeline parallelism the
 stages hold different layers, so this is asked within a stage only."""
 EMPTY = 0.1
 """Under this share of the middle one of all stages it has not begun, however the layers are divided."""
@@ -129,21 +129,22 @@ def behind(devices: Sequence[GpuDevice], found: Sequence[Holder], ranks: int, st
     """GPUs of the load that hold much less than its others. ``found``: who holds memory; ``ranks``: how many GPUs the
     load asked for, which tells whose they are where no process is named; 0: not known. ``stages``: of its pipeline."""
     whole = [device for device in devices if device.parent is None and device.used_mib is not None]
-    mine: Mapping[int, str] = {gpu: holder.role for holder in found if holder.ours for gpu in holder.gpus}
+    # most memory first, so that of two processes on a GPU the one that holds it counts
+    mine: Mapping[int, str] = {gpu: holder.role for holder in reversed(found) if holder.ours for gpu in holder.gpus}
     if len(mine) < 2:
         mine = dict.fromkeys((device.index for device in whole), "") if ranks == len(whole) else {}
     held = {device.index: device.used_mib or 0.0 for device in whole if device.index in mine}
     if len(held) < 2:
         return ()
-    named = len({stage(role) for role in mine.values()}) > 1
-    middle = median(held.values())
+    named = any(map(stage, mine.values()))
     out = []
     for index, used in held.items():
         role = mine[index]
-        peers = [mib for other, mib in held.items() if stage(mine[other]) == stage(role)]
-        level, share, others = median(peers), BEHIND, "the others of its stage" if named else "the others"
-        if (stages > 1 and not named) or (len(peers) < 2 or not low(used, level)):
-            level, share, others = middle, EMPTY if named or stages > 1 else BEHIND, "the others"
+        rest = {other: mib for other, mib in held.items() if other != index}
+        level, share, others = median(rest.values()), EMPTY if named or stages > 1 else BEHIND, "the others"
+        peers = [mib for other, mib in rest.items() if stage(mine[other]) == stage(role)]
+        if named and peers and low(used, median(peers)):
+            level, share, others = median(peers), BEHIND, "the others of its stage"
         if low(used, level, share):
             who = f" ({role})" if role else ""
             text = f"behind {others}{who}: {used / 1024:.1f} GiB where they hold {level / 1024:.1f}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from probes.readings import IoReading
-from watch.bound import Pace, is_network, judge_bound, pace
+from watch.bound import Pace, is_network, judge_bound, nameless, pace
 from watch.gpu import History
 from watch.view import IoView
 from watch.words import Phase
@@ -103,8 +104,8 @@ class Io:
         seconds = new.at - old.at
         return (old, new, seconds) if seconds > 0 else (None, None, 0.0)
 
-    def _paces(self) -> tuple[Pace, ...]:
-        return pace(tuple(self._recent)) if self._span()[2] > 0 else ()
+    def _paces(self, names: Callable[[int], str]) -> tuple[Pace, ...]:
+        return pace(tuple(self._recent), names) if self._span()[2] > 0 else ()
 
     def _devices(self) -> tuple[tuple[str, float], ...]:
         """Bytes a second from each device over the last seconds."""
@@ -119,8 +120,8 @@ class Io:
         ]
         return tuple(sorted(rates, key=lambda one: -one[1]))
 
-    def view(self, phase: Phase, gpu: float | None) -> IoView | None:
-        """``gpu``: mean utilisation of the GPUs in percent."""
+    def view(self, phase: Phase, gpu: float | None, names: Callable[[int], str] = nameless) -> IoView | None:
+        """``gpu``: mean utilisation of the GPUs in percent; ``names``: what a pid is known as."""
         if self.last is None:
             return None
         return IoView(
@@ -128,8 +129,8 @@ class Io:
             read_rate=self.read_rate(),
             read_since_start=self.read_since_start(),
             cpu_rate=self.cpu_rate(),
-            bound=judge_bound(tuple(self._recent), phase, ceiling=self._ceiling, gpu=gpu).text,
-            workers=tuple(one for one in self._paces() if one.cores >= IDLE or one.waits),
+            bound=judge_bound(tuple(self._recent), phase, ceiling=self._ceiling, gpu=gpu, names=names).text,
+            workers=tuple(one for one in self._paces(names) if one.cores >= IDLE or one.waits or one.read),
             devices=self._devices(),
             history=tuple(self._history.points),
         )

@@ -194,6 +194,12 @@ def expected_mib(load: Load, io: Io, arguments: dict[str, str]) -> float | None:
     return whole / _ranks(arguments) if whole else None
 
 
+def called(pid: int, gpus: Gpus, attempt: Attempt | None) -> str:
+    """What a process of the host is known as: what NVML or nvidia-smi call it, else by its own lines."""
+    ranks = attempt.ranks if attempt is not None else None
+    return gpus.role(pid) or (ranks.title(ranks.key(pid, 0, "")) if ranks is not None else "")
+
+
 def gpus_asked(arguments: dict[str, str]) -> int:
     """How many GPUs the load asked for; 1 where it did not say."""
     return _ranks(arguments) * (count(arguments.get("data_parallel_size")) or 1)

@@ -57,6 +57,13 @@ class Ranks:
         known = self.all.get(key)
         return known.name if known is not None else ""
 
+    def title(self, key: Speaker) -> str:
+        """Its name, with its rank where that does not say it: a worker is called Worker until it knows its place."""
+        known = self.all.get(key)
+        if known is None:
+            return ""
+        return f"{known.name} {known.rank}" if known.name == "Worker" and known.rank is not None else known.name
+
     def heard(self, key: Speaker, at: float, process: str = "") -> Rank:
         rank = self.all.get(key)
         if rank is None:

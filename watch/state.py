@@ -445,6 +445,7 @@ class WatchState:
             expected_mib=picture.expected_mib(load, self.io, self.asked.arguments()) if load is not None else None,
             ranks=picture.gpus_asked(self.asked.arguments()),
             stages=picture.stages_asked(self.asked.arguments()),
+            stages=picture.stages_asked(self.asked.arguments()),
             system=self.io.system_mib(),
         )
         findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)
@@ -474,7 +475,7 @@ class WatchState:
             asked=self.asked.views(),
             unit_reading=self._unit_reading,
             gpu=gpu,
-            io=self.io.view(phase, self.gpus.busy()),
+            io=self.io.view(phase, self.gpus.busy(), lambda pid: picture.called(pid, self.gpus, attempt)),
             serving=self.serving.view(),
             link=self.sources.link_view(),
             sources=self.sources.views(),

@@ -74,7 +74,22 @@ def window(*, read: float = 0.0, cpus: tuple[float, ...] = (), states: str = "S"
 
 def test_a_network_mount_is_named_by_its_type():
     bound = judge_bound(window(read=290e6, cpus=(0.3,), mount="nfs4"), "weights", ceiling=300e6)
-    assert (bound.by, bound.text) == ("network", "the network mount (nfs4): 290 MB/s")
+    assert (bound.by, bound.text) == ("network", "the network mount (nfs4), at its own ceiling: 290 MB/s")
+    slower = judge_bound(window(read=90e6, cpus=(0.3,), mount="nfs4"), "weights", ceiling=300e6)
+    assert slower.text == "the network mount (nfs4): 90 MB/s, the most it has given is 300"
+
+
+def test_a_mount_whose_bytes_nobody_counts_is_not_called_a_page_cache():
+    bound = judge_bound(window(cpus=(0.3, 0.3), mount="fuse.s3fs"), "weights")
+    assert bound.by == "network"
+    assert "fuse.s3fs, whose bytes the kernel does not count" in bound.text
+    assert "page cache, nothing" in judge_bound(window(cpus=(0.3, 0.3), mount="ext4"), "weights").text
+
+
+def test_a_worker_is_called_by_the_name_that_others_know_it_by():
+    known = {12: "Worker_TP2"}
+    bound = judge_bound(window(cpus=(0.01, 0.02, 1.0, 0.0)), "weights", names=lambda pid: known.get(pid, ""))
+    assert bound.text.startswith("waiting for one rank: Worker_TP2")
 
 
 def test_one_busy_rank_that_the_others_wait_for_is_named():

@@ -103,3 +103,46 @@ def test_small_differences_between_ranks_are_none() -> None:
     devices = [gpu(0, 1.0), gpu(1, 2.0)]
     assert behind(devices, (), 2) == ()
     assert behind([gpu(0, 30.1), gpu(1, 30.6)], (), 2) == ()
+
+
+def staged(index: int, used: float) -> GpuProcess:
+    """Of four GPUs, two stages of two ranks each."""
+    name = f"VLLM::Worker_PP{index // 2}_TP{index % 2}"
+    return GpuProcess(gpu=index, pid=100 + index, name=name, used_mib=used * 1024, unit="vllm.service", started=50.0)
+
+
+@pytest.mark.parametrize(
+    ("used", "texts"),
+    [
+        ((71.0, 71.0, 30.0, 30.0), {}),  # the second stage has fewer layers: nobody waits for it
+        (
+            (71.0, 71.0, 30.0, 12.0),
+            {3: "behind the others of its stage (Worker_PP1_TP1): 12.0 GiB where they hold 30.0"},
+        ),
+        (
+            (71.0, 71.0, 0.6, 71.0),
+            {2: "behind the others of its stage (Worker_PP1_TP0): 0.6 GiB where they hold 71.0"},
+        ),
+    ],
+)
+def test_stages_of_a_pipeline_hold_different_layers(used: tuple[float, ...], texts: dict[int, str]) -> None:
+    devices = [gpu(index, mib) for index, mib in enumerate(used)]
+    found = holders([staged(index, mib) for index, mib in enumerate(used)], "vllm", 40.0)
+    assert {note.gpu: note.text for note in behind(devices, found, 4, 2)} == texts
+
+
+def test_a_stage_that_has_not_begun_is_named_whatever_the_others_hold() -> None:
+    devices = [gpu(0, 71.0), gpu(1, 40.0), gpu(2, 0.6)]
+    names = [GpuProcess(gpu=n, pid=n, name=f"VLLM::Worker_PP{n}", unit="vllm.service", started=50.0) for n in range(3)]
+    assert [note.gpu for note in behind(devices, holders(names, "vllm", 40.0), 3, 3)] == [2]
+    assert [note.gpu for note in behind(devices, (), 3, 3)] == [2], "no process is named"
+    assert [note.gpu for note in behind(devices, (), 3, 1)] == [2], "one stage: as ever"
+
+
+def test_a_small_context_beside_a_worker_does_not_take_its_name() -> None:
+    devices = [gpu(index, 0.6 if index == 0 else 71.0) for index in range(3)]
+    core = GpuProcess(gpu=0, pid=7, name="VLLM::EngineCore", used_mib=100.0, unit="vllm.service", started=50.0)
+    found = holders([core, *(worker(index, devices[index].used_mib or 0) for index in range(3))], "vllm", 40.0)
+    assert [note.text for note in behind(devices, found, 3)] == [
+        "behind the others (Worker_TP0): 0.6 GiB where they hold 71.0"
+    ]

@@ -166,7 +166,9 @@ def test_rates_and_bytes_are_those_between_two_raw_samples() -> None:
     for worker in io.workers:
         now = next(one["cpu_s"] for one in new["server_procs"] if one["pid"] == worker.pid)
         assert worker.cores == pytest.approx((now - burnt[worker.pid]) / (new["t"] - old["t"]), abs=0.05)
-    assert [worker.name for worker in io.workers[:2]] == ["Worker_TP", "Worker_TP"], "comm is cut to 15 characters"
+    comms = [one["comm"] for one in new["server_procs"] if one["pid"] in {worker.pid for worker in io.workers}]
+    assert comms.count("VLLM::Worker_TP") == 2, "the kernel cuts off the rank"
+    assert {worker.name for worker in io.workers[:2]} == {"Worker_TP0", "Worker 1"}, "as their own lines call them"
 
 
 def test_memory_that_another_process_holds_is_said_before_the_start_fails() -> None:

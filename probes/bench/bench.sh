@@ -86,7 +86,7 @@ complaint() { # the last line that a program said, of a file
   tr '\r' '\n' <"$1" | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c1-300
 }
 
-say begin begun "benchmark of $unit"
+say begin "done" "benchmark of $unit"
 : "${FL_DIR:=$FL_RESULTS}"
 mv -- "$FL_STAGE/order.json" "$FL_RESULTS/order.json" || fail "cannot write to $FL_RESULTS"
 while IFS= read -r entry; do
@@ -164,6 +164,9 @@ for file in "$FL_STAGE"/levels/*; do
   elif [ ! -s "$FL_RESULTS/$name.json" ]; then
     say level failed "$part"
     fail "run $part of $parts ended with status $status and left no result"
+  elif [ $status != 0 ]; then
+    say level failed "$part"
+    fail "run $part of $parts ended with status $status"
   fi
   say level "done" "$part"
 done

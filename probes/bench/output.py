@@ -42,7 +42,7 @@ class Told:
         self._rest = b""
         self._part = 0
         self._measuring = False
-        self._shown = -1
+        self._shown = 0
         self._last: deque[str] = deque(maxlen=40)
         self.first_error = ""
         self._error_open = False
@@ -99,7 +99,7 @@ class Told:
         if step == "level":
             if outcome == "begun":
                 self._part = int(words) if words.isdecimal() else self._part + 1
-                self._measuring, self._shown, self._error_open = False, -1, False
+                self._measuring, self._shown, self._error_open = False, 0, False
                 self.first_error = ""
                 self._last.clear()
             level = self._order.levels[self._part - 1] if 0 < self._part <= len(self._order.levels) else None
@@ -135,7 +135,7 @@ class Told:
         if line.startswith("Warming up with"):
             yield self.reading(self._at, "level", "wait", "warming up")
         elif _MAIN in line:
-            self._measuring = True
+            self._measuring, self._shown = True, 0
             yield self.reading(self._at, "progress", "begun", "measuring", done=0)
         elif line.startswith(_TABLE):
             self._measuring = self._error_open = False

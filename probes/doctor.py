@@ -18,6 +18,7 @@ from probes.operate.files import read_files
 from probes.operate.orders import Rights, UnitFiles
 from probes.operate.rights import ask_rights
 from probes.readings import UnitReading
+from probes.servers import Server, find_servers
 from probes.unit import UnitProbe, full_name
 
 
@@ -33,6 +34,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     rtt_ms: float | None = None
     systemd: int | None = None
     """its version"""
+    booted: bool | None = None
+    """whether the host was booted with systemd"""
     clock_offset: float | None = None
     """seconds that the host's clock is ahead of ours"""
     journal: str = ""
@@ -49,6 +52,8 @@ class Examined(Struct, frozen=True, kw_only=True):
     """folder → (free, total) bytes: /, /var/log, /dev/shm, the model's, the caches'"""
     unit_reading: UnitReading | None = None
     files: UnitFiles | None = None
+    servers: tuple[Server, ...] | None = None
+    """units that look like model servers, where no unit was asked about"""
     endpoint: str = ""
     endpoint_status: int | None = None
     endpoint_error: str = ""
@@ -61,6 +66,7 @@ export XDG_RUNTIME_DIR
 echo "now $(date +%s.%N)"
 echo "login $(id -un)"
 echo "systemd $(systemctl --version 2>/dev/null | sed -n '1s/^systemd \([0-9]*\).*/\1/p')"
+[ -d /run/systemd/system ] && echo "booted yes" || echo "booted no"
 echo "journal $(journalctl --no-pager -n 0 2>&1 | tr '\n' ' ' | cut -c1-400)"
 [ -d /var/log/journal ] && echo "persistent yes" || echo "persistent no"
 if command -v nvidia-smi >/dev/null 2>&1; then
@@ -131,6 +137,11 @@ async def examine(
             facts["files"] = await read_files(host, facts["rights"], unit)
     except HostError as error:
         failed("rights", error)
+    if not unit:
+        try:
+            facts["servers"] = await find_servers(host)
+        except HostError as error:
+            failed("unit", error)
     if endpoint or is_server(argv):
         try:
             at_host = endpoint_from(endpoint) if endpoint else endpoint_of(argv)
@@ -181,6 +192,8 @@ def _facts(said: str, at: float) -> dict[str, Any]:
             out[name] = value
         elif name == "systemd" and value.isdecimal():
             out["systemd"] = int(value)
+        elif name == "booted":
+            out["booted"] = value == "yes"
         elif name == "persistent":
             out["journal_persistent"] = value == "yes"
         elif name == "gpu":

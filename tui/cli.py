@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from probes.version import __version__
-from tui import cli_headless
+from tui import cli_checks, cli_headless
 from tui.exits import Ending, Exit, table
 
 EXITS = f"""Exit status:
@@ -155,4 +155,5 @@ def explain(
     raise typer.Exit(run(files, as_json=json, at=at, unit=unit))
 
 
+cli_checks.add(app)
 cli_headless.add(app)

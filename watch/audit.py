@@ -7,6 +7,7 @@ so that several watches may write to it. Secrets are taken out before.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ import platformdirs
 from msgspec import Struct
 
 from probes.readings import OperatorAction
+from probes.unit import full_name
 from watch.redact import Redactor
 
 KEPT = frozenset({"begun", "done", "failed", "refused", "cancelled", "unknown", "undo", "skipped"})
@@ -81,9 +83,11 @@ class Audit:
         self.reason = "" if whole else f"the audit log {self.path} took only part of a line: is the disk full?"
 
 
-def read_audit(path: Path | None = None, *, target: str = "", unit: str = "", limit: int = 1000) -> tuple[Entry, ...]:
-    """Entries, oldest first, at most the last ``limit``; lines that are none (cut short by a full disk) are left out.
-    No file: none. Raises OSError where it cannot be read."""
+def read_audit(
+    path: Path | None = None, *, target: str = "", unit: str = "", since: float = 0.0, limit: int | None = 1000
+) -> tuple[Entry, ...]:
+    """Entries, oldest first, at most the last ``limit`` (None: all) from ``since`` on (UTC seconds); lines that are
+    none (cut short by a full disk) are left out. No file: none. Raises OSError where it cannot be read."""
     try:
         lines = (path or default_path()).read_bytes().splitlines()
     except FileNotFoundError:
@@ -94,8 +98,52 @@ def read_audit(path: Path | None = None, *, target: str = "", unit: str = "", li
             entry = msgspec.json.decode(line, type=Entry)
         except msgspec.MsgspecError:
             continue
-        if target in ("", entry.target) and unit in ("", entry.unit):
+        if entry.at < since or target not in ("", entry.target):
+            continue
+        if not unit or full_name(unit) == full_name(entry.unit):
             out.append(entry)
             if len(out) == limit:
                 break
     return tuple(reversed(out))
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """One action, out of its entries. ``outcome``: as its end says, or "no end" where none was recorded. ``ended``: UTC
+    seconds, 0 without an end. ``detail``: how it ended, in words."""
+
+    id: str
+    began: float
+    ended: float
+    who: str
+    target: str
+    unit: str
+    action: str
+    outcome: str
+    detail: str = ""
+    undo: str = ""
+
+
+def actions(entries: Iterable[Entry]) -> tuple[Done, ...]:
+    """The actions that these entries are of, in the order in which they began."""
+    by_id: dict[tuple[str, str, str], list[Entry]] = {}
+    for entry in entries:
+        by_id.setdefault((entry.target, entry.unit, entry.id or f"{entry.at}"), []).append(entry)
+    return tuple(map(_done, by_id.values()))
+
+
+def _done(steps: list[Entry]) -> Done:
+    first = steps[0]
+    end = next((step for step in reversed(steps) if step.step == "end"), None)
+    failed = next((step for step in reversed(steps) if step.outcome == "failed" and step.detail), None)
+    return Done(
+        id=first.id,
+        began=first.at,
+        ended=end.at if end is not None else 0.0,
+        who=first.who,
+        target=first.target,
+        unit=first.unit,
+        action=first.action,
+        outcome=end.outcome if end is not None else "no end",
+        detail=(end.detail if end is not None else "") or (failed.detail if failed is not None else ""),
+        undo=end.undo if end is not None else "",
+    )

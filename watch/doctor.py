@@ -49,7 +49,7 @@ def _reach(facts: Examined) -> list[Check]:
                 "Let start-up files print only where the shell is interactive.",
             )
         )
-    if facts.systemd is None:
+    if facts.systemd is None or facts.booted is False:
         out.append(Check("reach", "bad", "The host does not run systemd", "Units are watched on systemd hosts only."))
     elif facts.systemd < OLDEST:
         out.append(
@@ -210,7 +210,7 @@ def _endpoint(facts: Examined) -> list[Check]:
 
 def _unit(facts: Examined) -> list[Check]:
     if not facts.unit:
-        return []
+        return _servers(facts)
     reading = facts.unit_reading
     if reading is None:
         return [Check("unit", "unknown", facts.errors.get("unit", f"{facts.unit} could not be asked for"))]
@@ -221,3 +221,13 @@ def _unit(facts: Examined) -> list[Check]:
         return [Check("unit", "bad", f"{facts.unit} is masked", f"systemctl unmask {facts.unit}")]
     found = lint(reading, facts.files)
     return found or [Check("unit", "good", f"{facts.unit}: nothing stands out in its files")]
+
+
+def _servers(facts: Examined) -> list[Check]:
+    """Where no unit was asked about."""
+    if facts.servers is None:
+        return [Check("unit", "unknown", facts.errors.get("unit", "The units were not asked for"))]
+    if not facts.servers:
+        return [Check("unit", "unknown", "No unit here looks like a model server", "Name one: doctor TARGET UNIT.")]
+    named = ", ".join(f"{one.unit.removesuffix('.service')} ({one.active})" for one in facts.servers)
+    return [Check("unit", "good", f"Units that look like model servers: {named}")]

@@ -75,7 +75,6 @@ def test_help_of_each_command_has_an_example(name: str) -> None:
     "arguments",
     [
         ["watch"],
-        ["watch", "host"],
         ["wacht", "host", "unit"],
         ["demo", "--speed", "fast"],
         ["demo", "--speed", "0"],
@@ -143,6 +142,82 @@ def test_a_screen_needs_a_terminal(tmp_path: Path, arguments: list[str]) -> None
     assert "a terminal" in one_sentence(done)
 
 
+NAMED = """\
+[deployments.kimi]
+target = "root@no-such-host.invalid"
+unit = "kimi-k25"
+"""
+
+
+def configured(folder: Path, more: str = "") -> Path:
+    file = folder / "mine.toml"
+    file.write_text(NAMED + more)
+    return file
+
+
+@pytest.mark.parametrize("place", ["before", "after", "equals"])
+def test_a_deployment_is_watched_by_its_name_with_the_configuration_of_an_option(tmp_path: Path, place: str) -> None:
+    file = configured(tmp_path)
+    words = {
+        "before": ["--config", file, "watch", "kimi"],
+        "after": ["watch", "kimi", "--config", file],
+        "equals": ["watch", f"--config={file}", "kimi"],
+    }
+    done = firstlight(*words[place], home=tmp_path)
+    assert done.returncode == Exit.UNREACHABLE
+    assert "no-such-host.invalid" in one_sentence(done)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["watch", "kimy"], ('no deployment is named "kimy" (did you mean "kimi"?)', "kimi.")),
+        (["watch", "a", "b", "c"], ("NAME of the configuration, or TARGET UNIT", "kimi")),
+    ],
+)
+def test_an_unknown_deployment_is_answered_with_the_nearest_and_all(
+    tmp_path: Path, words: list[str], says: tuple[str, ...]
+) -> None:
+    done = firstlight("--config", configured(tmp_path), *words, home=tmp_path)
+    assert done.returncode == Exit.USAGE
+    assert all(part in one_sentence(done) for part in says)
+
+
+@pytest.mark.parametrize(
+    "command", [["watch", "kimi"], ["explain", "x"], ["replay", "x"], ["demo"], ["doctor", "kimi"], ["audit"]]
+)
+@pytest.mark.parametrize(
+    ("text", "says"), [(None, "no such file"), ("[deployment.x]\n", 'mine.toml:1: unknown key "deployment"')]
+)
+def test_a_configuration_that_was_asked_for_must_be_right_for_every_command(
+    tmp_path: Path, command: list[str], text: str | None, says: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    if text is not None:
+        file.write_text(text)
+    done = firstlight(*command, "--config", file, home=tmp_path)
+    assert done.returncode == Exit.USAGE
+    assert says in one_sentence(done)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[keys]\n"watch.zoom" = "x"\n"journal.folow" = "F"\n', ("mine.toml:6:", "'journal.follow'")),
+        ('[keys]\n"watch.zoom" = "s"\n', ("mine.toml:5:", "'watch.zoom'", "'journal.severity'")),
+        ('[keys]\n"watch.zoom" = "x"\n"watch.findings" = "x"\n', ("mine.toml:5:", "'watch.zoom'", "'watch.findings'")),
+        ('[keys]\n"watch.zoom" = "ctrl+foo"\n', ("mine.toml:5:", "'ctrl+foo'")),
+        ('[defaults]\ntheme = "firstlight-drak"\n', ("mine.toml:5:", '"firstlight-dark"')),
+    ],
+)
+def test_keys_and_themes_that_cannot_be_are_named_with_their_line_before_a_host_is_asked(
+    tmp_path: Path, text: str, says: tuple[str, ...]
+) -> None:
+    done = firstlight("watch", "kimi", "--config", configured(tmp_path, text), home=tmp_path)
+    assert done.returncode == Exit.USAGE
+    assert all(part in one_sentence(done) for part in says)
+
+
 def test_a_wrong_configuration_is_named(tmp_path: Path) -> None:
     folder = tmp_path / ".config" / "firstlight"
     folder.mkdir(parents=True)
@@ -196,7 +271,7 @@ def test_a_host_that_there_is_none_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["-oProxyCommand=x", "a b", ""])
 def test_what_can_be_no_host(tmp_path: Path, target: str) -> None:
     done = firstlight("watch", "--", target, "vllm", home=tmp_path)
-    assert done.returncode == Exit.UNREACHABLE
+    assert done.returncode == Exit.USAGE
     one_sentence(done)
 
 

@@ -31,6 +31,7 @@ from watch.ledger import Ledger
 from watch.redact import BadSecretPattern, Redactor
 from watch.session import SessionWriter, folder, new_header, tidy
 from watch.state import WatchState
+from watch.unkept import Unkept
 from watch.view import View
 from watch.watching import Watching
 
@@ -92,18 +93,20 @@ async def live(
     record: bool | None = None,
     since: str | None = None,
     read_only: bool = False,
+    keep: bool = True,
+    gpu_interval: float = 0.0,
 ) -> AsyncIterator[Desk]:
     """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends. ``record``:
-    None: as configured."""
+    None: as configured. ``keep``: False: nothing is recorded or can be read back, and no hooks fire: a watch for
+    figures alone. ``gpu_interval``: seconds between two samples of the GPUs at least."""
     unit, endpoint = deployment.unit, deployment.endpoint
-    supervisor = _supervisor(host, deployment, since=since, gpu_interval=config.defaults.gpu_interval)
-    record = config.defaults.record if record is None else record
+    supervisor = _supervisor(host, deployment, since=since, gpu_interval=max(gpu_interval, config.defaults.gpu_interval))
+    record = keep and (config.defaults.record if record is None else record)
     redactor = _redactor(config)
-    tape = SessionWriter(
-        new_header(host.name, unit, time.time(), endpoint=endpoint),
-        where=folder() if record else None,
-        redactor=redactor,
-    )
+    tape: SessionWriter | Unkept = Unkept(redactor)
+    if keep:
+        header = new_header(host.name, unit, time.time(), endpoint=endpoint)
+        tape = SessionWriter(header, where=folder() if record else None, redactor=redactor)
     history, reason = _history()
     rows = operators()
 
@@ -116,7 +119,7 @@ async def live(
     watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, fresh=fresh)
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
-    hooking = Hooking(watching, hooks_of(config, deployment), name or unit, redactor)
+    hooking = Hooking(watching, hooks_of(config, deployment) if keep else {}, name or unit, redactor)
     hooking.start()
     try:
         yield Desk(

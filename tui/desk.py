@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from probes.clock import Clock
@@ -22,7 +23,8 @@ __all__ = ["Desk", "whoami"]
 @dataclass(frozen=True, slots=True)
 class Desk:
     """``name``: of the deployment in the configuration, "" for one given by target and unit. ``history``: None where
-    it cannot be opened; ``no_history`` says why. ``read_only``: nothing may be changed on the host."""
+    it cannot be opened; ``no_history`` says why. ``read_only``: nothing may be changed on the host. ``elsewhere``:
+    opens a watch of another unit of the same host; it raises ``Ending``."""
 
     host: Host
     watching: Watching
@@ -34,6 +36,7 @@ class Desk:
     history: History | None = None
     no_history: str = ""
     read_only: bool = False
+    elsewhere: Callable[[str], Awaitable[Desk]] | None = None
 
     @property
     def title(self) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from tui.operations.confirm import Confirm
 from tui.operations.difference import change_rows
 from tui.scene import Scene
+from tui.screens.watch import WatchScreen
 from tui.signs import Sign
 from tui.text import safe
 from tui.units import about, number
@@ -32,13 +33,21 @@ YES: Final = {
 
 
 class Ask(Confirm):
-    """``proposal`` and ``check`` are what was last shown: a yes is to these."""
+    """``proposal`` and ``check`` are what was last shown: a yes is to these. It follows the pictures of ``watch``."""
 
-    def __init__(self, proposal: Proposal, view: View) -> None:
+    def __init__(self, proposal: Proposal, view: View, watch: WatchScreen) -> None:
         super().__init__(question(proposal), YES[proposal.action])
+        self._watch = watch
         self.proposal = proposal
         self._view = view
         self.check = self._checked()
+
+    def on_mount(self) -> None:
+        self._watch.followers.add(self)
+        super().on_mount()
+
+    def on_unmount(self) -> None:
+        self._watch.followers.discard(self)
 
     def know(self, proposal: Proposal) -> None:
         """More is known."""
@@ -48,6 +57,11 @@ class Ask(Confirm):
     def show(self, scene: Scene) -> None:
         self._view = scene.view
         self._again()
+
+    def give_way(self) -> None:
+        """This login may not: something else is shown instead."""
+        if self.is_current:
+            self.dismiss(False)
 
     def _again(self) -> None:
         check = self._checked()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual.app import App
+
+if TYPE_CHECKING:
+    from tui.screens.watch import WatchScreen
 
 
 @runtime_checkable
 class Conducted(Protocol):
-    """An app that acts. ``what``: restart, rollback, undo, start_stop, fallback, kill, diagnose, revisions, steps."""
+    """An app that acts. ``what``: restart, rollback, undo, start_stop, fallback, kill, diagnose, revisions."""
 
     def may(self, what: str) -> bool | None:
         """Whether it can be done: False, it is not offered here at all; None, not just now (``why_not``)."""
@@ -21,6 +24,10 @@ class Conducted(Protocol):
 
     def conduct(self, what: str) -> None:
         """Begin it: asks what has to be asked."""
+        ...
+
+    def show_steps(self, watch: WatchScreen | None = None) -> None:
+        """The steps of the action that runs, or ran last, over this watch (None: the app's own)."""
         ...
 
 

@@ -25,8 +25,9 @@ from tui.operations.told import ByHandScreen, DiagnosisScreen
 from tui.operations.words import NAMES, OUTCOMES
 from tui.screens.choice import Choice
 from watch.history import Revision
-from watch.precheck import Precheck
+from watch.precheck import Precheck, precheck
 from watch.proposal import VERBS, Proposal, order
+from watch.revisions import joined
 from watch.view import View
 
 if TYPE_CHECKING:
@@ -146,17 +147,18 @@ class Conductor:
         if self.operations.running is not None:
             self._app.show_steps()
             return
-        ask = Ask(draft, view)
+        if draft.whole and draft.rights is not None and not draft.rights.may(draft.action):
+            self._by_hand(draft, precheck(draft.action, view))
+            return
+        ask = Ask(draft, view, self._app.watching)
         filler = asyncio.create_task(self._fill(ask, draft))
         try:
             yes = await self._app.push_screen_wait(ask)
         finally:
-            filler.cancel()
-            with suppress(asyncio.CancelledError):
-                await filler
+            await _over(filler)
         proposal = ask.proposal
         rights = proposal.rights
-        if proposal.whole and rights is not None and not rights.may(proposal.action) and not ask.left:
+        if proposal.whole and rights is not None and not rights.may(proposal.action):
             self._by_hand(proposal, ask.check)
         elif yes:
             self._app.run_worker(self._carry_out(proposal, ask.check), group="operations")
@@ -167,7 +169,7 @@ class Conductor:
         rights = proposal.rights
         ask.know(proposal)
         if proposal.whole and rights is not None and not rights.may(proposal.action):
-            await ask.give_way()
+            ask.give_way()
 
     def _by_hand(self, proposal: Proposal, check: Precheck) -> None:
         rights = proposal.rights
@@ -227,32 +229,29 @@ class Conductor:
         load = self._view.load if self._view is not None else None
         return load.invocation if load is not None else ""
 
-    async def _difference(self, revision: Revision, *, going_back: bool, notice: str = "") -> Proposal | None:
+    async def _difference(self, revision: Revision, *, going_back: bool) -> Proposal | None:
         """Show how a revision differs; a proposal where the operator wants to go back to it."""
         found = self.operations.lineage(self._invocation)
         running = found.running
-        zone = self._app.zone
-        at = revision.last_seen
-        title = f"Revision of {zone.day(at)} {zone.clock(at, seconds=False)} {zone.name(at)}"
-        may_act = self.may("rollback") is True
+        zone, at = self._app.zone, revision.last_seen
         draft = self.operations.draft("rollback", revision=revision)
         screen = DifferenceScreen(
-            title,
+            f"Revision of {zone.day(at)} {zone.clock(at, seconds=False)} {zone.name(at)}",
             running.revision.text if running is not None else "",
             "what runs now" if running is not None else "",
             revision.text,
             failed=[one.change for one in found.failed_in(revision.text)],
-            proposal=draft if may_act else None,
+            proposal=draft if self.may("rollback") else None,
             rebase=going_back or running is None,
-            notice=notice,
         )
+        return await self._shown(screen, draft)
+
+    async def _shown(self, screen: DifferenceScreen, draft: Proposal) -> Proposal | None:
         filler = asyncio.create_task(self._know(screen, draft))
         try:
             await self._app.push_screen_wait(screen)
         finally:
-            filler.cancel()
-            with suppress(asyncio.CancelledError):
-                await filler
+            await _over(filler)
         return screen.accepted
 
     async def _know(self, screen: DifferenceScreen, draft: Proposal) -> None:
@@ -283,9 +282,7 @@ class Conductor:
         try:
             await self._app.push_screen_wait(screen)
         finally:
-            asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await asking
+            await _over(asking)
 
     # ----- doing
 
@@ -316,8 +313,10 @@ class Conductor:
         if proposal.action == "undo":
             await self._propose(self.operations.draft("undo", notice=CHANGED))
             return
-        made = self.operations.draft("rollback")
-        accepted = await self._difference_of(replace(made, wanted=proposal.wanted))
+        draft = replace(self.operations.draft("rollback"), wanted=proposal.wanted)
+        title = "The files of the revision"
+        screen = DifferenceScreen(title, "", "", joined(proposal.wanted), proposal=draft, rebase=True, notice=CHANGED)
+        accepted = await self._shown(screen, draft)
         if accepted is not None:
             await self._propose(accepted)
 
@@ -338,3 +337,10 @@ class Conductor:
 
     def _say(self, text: str, *, error: bool = False) -> None:
         self._app.notify(text, severity="error" if error else "information", timeout=10, markup=False)
+
+
+async def _over(task: asyncio.Task[None]) -> None:
+    """End a task that is no longer wanted. What went wrong in it is not kept from whoever watches."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -13,7 +13,6 @@ from textual.events import Click
 from textual.screen import ModalScreen
 
 from tui.keys import bindings
-from tui.scene import Scene
 from tui.text import clip, safe
 from tui.widgets.pane import Box
 from tui.widgets.rows import Row, Rows, paragraph
@@ -129,9 +128,6 @@ class Confirm(ModalScreen[bool]):
 
     def action_cancel(self) -> None:
         self.dismiss(False)
-
-    def show(self, scene: Scene) -> None:
-        """The picture has changed."""
 
 
 def warning(text: str) -> Callable[[int], list[Row]]:

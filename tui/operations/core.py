@@ -43,7 +43,8 @@ class Undoable:
 
 class Operations:
     """One watch's. ``former``: the unit from which this one was gone to as its fallback; ``who``: names the operator
-    to others. ``trouble``: why the rights are not known, one sentence. ``undoable``: None where there is nothing."""
+    to others. ``trouble``: why the rights are not known, one sentence. ``undoable``: None where there is nothing.
+    ``told``: what the last action has said."""
 
     def __init__(self, desk: Desk, *, former: str = "", who: str = "", audit: Audit | None = None) -> None:
         self.desk = desk
@@ -53,6 +54,7 @@ class Operations:
         self.trouble = ""
         self.undoable: Undoable | None = None
         self.running: UnderWay | None = None
+        self.told: list[OperatorAction] = []
         self.audit = audit or Audit(desk.host.name, redactor=desk.redactor)
         self._former = former
 
@@ -193,6 +195,7 @@ class Operations:
     ) -> OperatorAction | None:
         """``written``: what the audit log has of it already; None: it is not ours to write there."""
         self.running = going
+        self.told = []
         last: OperatorAction | None = None
         try:
             async with aclosing(steps):
@@ -200,6 +203,7 @@ class Operations:
                     await self.desk.watching.put(reading)
                     if written is not None and (reading.at, reading.step, reading.outcome) not in written:
                         self.audit.write(reading)
+                    self.told.append(reading)
                     last = reading
         finally:
             self.running = None

@@ -124,13 +124,10 @@ class RevisionsScreen(ModalScreen[Chosen | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("revisions")]
 
-    def __init__(
-        self, found: Lineage, unit: str, zone: Zone, *, going_back: bool, may_act: bool, fallback: str
-    ) -> None:
+    def __init__(self, found: Lineage, unit: str, zone: Zone, *, going_back: bool, fallback: str) -> None:
         super().__init__()
         self._unit = unit
         self._going_back = going_back
-        self._may_act = may_act
         self._trouble = found.trouble
         rows = found.for_roll_back() if going_back else found.rows
         self.list = RevisionList(rows, fallback if going_back else "", zone)
@@ -197,8 +194,8 @@ def figures(benchmark: Benchmark | None) -> str:
 
 
 class DifferenceScreen(WholeScreen):
-    """``base``: the text that a revision is compared with, and in words which one that is. With a proposal the way goes
-    on to a confirmation; ``accepted`` is then what was decided on."""
+    """``base``: the text that a revision is compared with, and in words which one that is; ``rebase``: with the
+    files on the host instead. With a proposal the way goes on to a confirmation of it once it is ``accepted``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("difference")]
 
@@ -211,20 +208,23 @@ class DifferenceScreen(WholeScreen):
         *,
         failed: Collection[Change] = (),
         proposal: Proposal | None = None,
+        rebase: bool = False,
         notice: str = "",
     ) -> None:
         super().__init__()
         self._title = title
         self._base, self._base_words, self._text = base, base_words, text
         self._failed = failed
+        self._rebase = rebase
         self._notice = notice
         self._proposal = proposal
         self.accepted: Proposal | None = None
 
     def know(self, proposal: Proposal) -> None:
         """What the host says about a roll back to it: what is compared with is now what stands there."""
-        self._proposal = proposal
-        if proposal.files is not None and proposal.files.files:
+        if self._proposal is not None:
+            self._proposal = proposal
+        if self._rebase and proposal.files is not None and proposal.files.files:
             self._base, self._base_words = joined(proposal.files.files), "what is on the host now"
             if proposal.plan is not None and proposal.plan.edits:
                 self._text = joined(after_plan(proposal.files.files, proposal.plan))
@@ -249,13 +249,15 @@ class DifferenceScreen(WholeScreen):
         return ""
 
     def rows(self, width: int) -> list[Row]:
-        self.whole.title(self._title, f"compared with {self._base_words}")
+        self.whole.title(self._title, f"compared with {self._base_words}" if self._base_words else "")
         rows = [Row()]
         if self._notice:
             rows += [*paragraph(f"⚠ {self._notice}", width - 2, "strong warn", indent=1, hang=2), Row()]
         if self.obstacle:
             sign, style = ("…", "muted") if self.obstacle == UNKNOWN else ("✖", "strong error")
             rows += [*paragraph(f"{sign} {self.obstacle}", width - 2, style, indent=1, hang=2), Row()]
+        if not self._base:
+            return [*rows, Row()(" … the host is asked for the files as they are", "muted")]
         if self._base == self._text:
             return [*rows, Row()(" No difference: the text is the same.", "text")]
         rows += [

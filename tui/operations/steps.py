@@ -10,10 +10,10 @@ from textual.containers import Grid
 from textual.screen import Screen
 
 from tui.keys import bindings
-from tui.lines import LineStore
 from tui.operations.conducted import conduct, may
 from tui.operations.words import NAMES, OUTCOMES, SIGNS, STEPS
 from tui.scene import Scene
+from tui.screens.watch import WatchScreen
 from tui.signs import STATES
 from tui.text import pad, right, safe
 from tui.units import Zone, about, elapsed, number, size
@@ -39,16 +39,16 @@ class StepsBox(Box):
 
 
 class StepsScreen(Screen[None]):
-    """``store``: of the journal, whose last lines stand below. Leaving it leaves the action running."""
+    """Shows the pictures of ``watch``, with the last lines of its journal. Leaving it leaves the action running."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("steps")]
     AUTO_FOCUS = "#steps"
 
-    def __init__(self, store: LineStore, zone: Zone) -> None:
+    def __init__(self, watch: WatchScreen, zone: Zone) -> None:
         super().__init__()
-        self._store = store
+        self._watch = watch
         self._zone = zone
-        self._scene: Scene | None = None
+        self._scene: Scene | None = watch.scene
         self.steps = StepsBox()
         self.load = Load()
         self.tail = Rows(id="tail")
@@ -62,8 +62,12 @@ class StepsScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
+        self._watch.followers.add(self)
         self._arrange()
         self.again()
+
+    def on_unmount(self) -> None:
+        self._watch.followers.discard(self)
 
     def on_resize(self) -> None:
         self._arrange()
@@ -99,7 +103,7 @@ class StepsScreen(Screen[None]):
         width, height = self.tail.inner
         if width <= 0 or height <= 0:
             return
-        store = self._store
+        store = self._watch.journal.store
         first = max(0, len(store.shown) - height)
         rows = [
             line_row(
@@ -125,7 +129,7 @@ class StepsScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "operate":
-            return may(self.app, str(parameters[0]))
+            return may(self.app, str(parameters[0])) if self._watch.acts else False
         return super().check_action(action, parameters)
 
 
@@ -157,7 +161,10 @@ def rows_of(scene: Scene, width: int, *, alone: bool) -> list[Row]:
         rows += [Row(), *_end(action, scene, width)]
     if alone and _started(action):
         state = STATES[scene.view.state]
-        rows += [Row(), *paragraph(f"{state.sign} {state.word}: {scene.view.headline}", width - 2, "strong", indent=1, hang=2)]
+        rows += [
+            Row(),
+            *paragraph(f"{state.sign} {state.word}: {scene.view.headline}", width - 2, "strong", indent=1, hang=2),
+        ]
     return rows
 
 
@@ -193,7 +200,9 @@ def _waiting(step: StepView, scene: Scene, width: int) -> list[Row]:
             said.append(
                 (
                     f"SIGTERM was sent; systemd sends SIGKILL in {elapsed(left)}, at {scene.zone.clock(step.kill_at)}"
-                    f" {scene.zone.name(step.kill_at)}" if left > 0 else "systemd's limit is over: it sends SIGKILL now",
+                    f" {scene.zone.name(step.kill_at)}"
+                    if left > 0
+                    else "systemd's limit is over: it sends SIGKILL now",
                     "warn",
                 )
             )

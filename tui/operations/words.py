@@ -55,7 +55,9 @@ def in_a_line(action: ActionView, now: float) -> tuple[str, str]:
     if action.running:
         if action.link:
             return f"▶ {name} goes on unseen", "warn"
-        words = f": {STEPS.get(step.name, step.name)} {elapsed(now - (step.started or now))}" if step is not None else ""
+        words = (
+            f": {STEPS.get(step.name, step.name)} {elapsed(now - (step.started or now))}" if step is not None else ""
+        )
         return f"▶ {name}{words}", "strong accent"
     if action.outcome in ("failed", "unknown") and action.ended is not None and now - action.ended < RECENT:
         sign = OUTCOMES[action.outcome]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.widgets.plot import braille, chart
+from tui.widgets.plot import braille, chart, named_marks
 
 POINTS = st.lists(
     st.tuples(st.floats(0, 1000, allow_nan=False), st.floats(-10, 200, allow_nan=False)), max_size=60
@@ -68,6 +68,17 @@ def test_a_chart_has_its_size_its_axes_and_its_marks() -> None:
     assert "│" in rows[3].text[5:]
     styles = {style for row in rows for _, style in row}
     assert {"plot-1", "plot-2"} <= styles
+
+
+def test_marks_close_together_name_as_many_as_have_room() -> None:
+    marks = [(2.0, "config"), (3.0, "weights"), (90.0, "compile"), (96.0, "profile"), (98.0, "kv-cache")]
+    row = named_marks(marks, 60, 2, 0.0, 100.0).text
+    assert len(row) == 60
+    assert "╷weights" in row, "to its right"
+    assert "compile╷" in row, "to its left, where the next line is too near"
+    assert "config" not in row
+    places = [row.index("╷weights"), row.index("compile╷") + len("compile")]
+    assert places == [2 + round(at / 100 * 57) for at in (3.0, 90.0)], "each above its own line"
 
 
 def test_a_chart_of_nothing_is_empty_axes() -> None:

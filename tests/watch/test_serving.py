@@ -152,6 +152,26 @@ def test_engines_each_and_together() -> None:
     assert slow[0] > 0.1
 
 
+def test_the_old_engine_gives_the_share_of_accepted_drafts_itself() -> None:
+    """vLLM up to 0.9.2 with its first engine: a gauge, no counter of drafts, so no length and no positions."""
+    labels = 'model_name="m"'
+    page = f"""vllm:num_requests_running{{{labels}}} 1.0
+vllm:spec_decode_draft_acceptance_rate{{{labels}}} 0.62
+vllm:spec_decode_efficiency{{{labels}}} 0.71
+"""
+    view = folded([(0.0, page), (10.0, page.replace("0.62", "0.58"))]).view()
+    assert view is not None
+    assert (view.acceptance_rate, view.acceptance_length, view.per_position) == (0.58, None, ())
+    counted = page + (
+        f"vllm:spec_decode_num_draft_tokens_total{{{labels}}} %d\n"
+        f"vllm:spec_decode_num_accepted_tokens_total{{{labels}}} %d\n"
+    )
+    view = folded([(0.0, counted % (1000, 600)), (10.0, counted % (1400, 900))]).view()
+    assert view is not None
+    assert view.acceptance_rate == pytest.approx(300 / 400), "where it counts too, what happened in the window"
+    assert view.acceptance_length is None
+
+
 def test_one_engine_that_begins_again_costs_the_other_nothing() -> None:
     serving = Serving()
     serving.apply(at(0.0, engine("0", 1000, 0, 0), engine("1", 5000, 40, 0)))

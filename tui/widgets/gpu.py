@@ -13,7 +13,7 @@ from probes.readings import GpuDevice
 from tui.keys import bindings
 from tui.scene import GPU_INTERVAL, Scene
 from tui.text import pad, right, safe
-from tui.units import Zone, about, percent
+from tui.units import Zone, about, percent, rate
 from tui.widgets.pane import Pane
 from tui.widgets.plot import Series, braille, chart
 from tui.widgets.rows import Row, beside, line_bar, paragraph
@@ -24,6 +24,9 @@ from watch.words import rank
 
 _FIGURES: Final = 39
 """Cells of the figures beside a bar: used of total, temperature, power, utilisation."""
+
+_MORE: Final = 28
+"""Cells of what is added to them where there is room: the power's limit, the clock, what comes over PCIe."""
 
 _ROLE: Final = 16
 """Cells for who holds its memory: ``Worker_TP3 +1``."""
@@ -49,6 +52,8 @@ class Gpu(Pane):
     def __init__(self) -> None:
         super().__init__()
         self._chart_key: object = None
+        self._chart_end = 0.0
+        """the time at its right edge"""
         self._chart: list[Row] = []
 
     @property
@@ -99,28 +104,28 @@ class Gpu(Pane):
         wide = size.width >= TABLE + 40 and size.height >= 7 and under < 12
         width = TABLE if wide else size.width
         start, end = _span(scene.view, gpu)
+        below = not wide and under >= 7 and size.width >= 40
         rows = [
-            _device(device, gpu, number, width, start, end, stale=stale, small=not wide)
+            _device(device, gpu, number, width, start, end, stale=stale, small=not wide and not below)
             for number, device in enumerate(gpu.devices)
         ]
         rows.extend(_below(scene, gpu, width))
         if wide:
             return beside(rows, self._large(scene, size.width - width - 2, size.height), width + 2)
-        spare = size.height - len(rows) - 1
-        if spare >= 7 and size.width >= 40:
-            return [*rows, Row(), *self._large(scene, size.width, spare)]
-        return rows
+        return [*rows, Row(), *self._large(scene, size.width, size.height - len(rows) - 1)] if below else rows
 
     def _large(self, scene: Scene, width: int, height: int) -> list[Row]:
-        """The chart, drawn again when time has gone on by half a column, or a level moved by a dot."""
+        """The chart, drawn again when time has gone on by half a column, a level moved by a dot, or a phase began."""
         gpu = scene.view.gpu
         assert gpu is not None
         start, end = _span(scene.view, gpu)
         step = max((end - start) / (2 * width), _CHART_PERIOD * max(1.0, scene.status.speed))
         dots = [round(4 * height * share) for share in _shares(gpu)]
-        key = (width, height, start, int(end / step), dots, gpu.expected_mib)
-        if key != self._chart_key:
-            self._chart_key = key
+        load = scene.view.load
+        begun = [phase.started for phase in load.phases] if load is not None else []
+        key = (width, height, start, dots, gpu.expected_mib, begun)
+        if key != self._chart_key or not 0 <= end - self._chart_end < step:
+            self._chart_key, self._chart_end = key, end
             self._chart = _draw_chart(scene.view, gpu, scene.zone, width, height)
         return self._chart
 
@@ -166,12 +171,13 @@ def _role(device: GpuDevice, gpu: GpuView) -> str:
 def _device(
     device: GpuDevice, gpu: GpuView, number: int, width: int, start: float, end: float, *, stale: bool, small: bool
 ) -> Row:
-    """``small``: with a small plot of its own; not where the large one stands beside it."""
+    """``small``: with a small plot of its own; not where the large one stands beside or below it."""
     row = Row()(f" {label(device, gpu):>2} ", "muted")
     if device.error:
         return row("✖ ", "error")(safe(device.error), "error")
     roles = _ROLE if gpu.holders and width >= _FIGURES + _ROLE + 24 else 0
-    room = max(8, width - 4 - _FIGURES - roles)
+    more = width >= 4 + _FIGURES + _MORE + roles + 24
+    room = max(8, width - 4 - _FIGURES - (_MORE if more else 0) - roles)
     history: Series = gpu.history[number] if number < len(gpu.history) else ()
     spark = min(16, room // 3) if small and room >= 24 and history else 0
     length = room - (spark + 2 if spark else 0)
@@ -188,8 +194,16 @@ def _device(
     figures = "muted" if stale else "text"
     row(right(memory, 18), figures if stale else "strong")
     row(right(_figure(device.temperature, "°C"), 7), _warm(device, figures))
-    row(right(_figure(device.power, "W"), 8), figures)
+    if more and device.power_limit:
+        power = f"{device.power:,.0f}" if device.power is not None else "–"
+        row(right(f"{power} / {device.power_limit:,.0f} W", 14), figures)
+    else:
+        row(right(_figure(device.power, "W"), 14 if more else 8), figures)
     row(right(_figure(device.utilization, "%"), 6), figures)
+    if more:
+        row(right(_figure(device.sm_mhz, "MHz"), 10), figures)
+        come = device.pcie_rx_mbs
+        row(right(f"{rate(come * 1e6)} in" if come is not None else "", 12), figures)
     if spark:
         top = total or max((value for _, value in history), default=1.0)
         row("  ", "")(braille(history, spark, 1, start=start, end=end, top=top)[0], "faint" if stale else "plot-1")

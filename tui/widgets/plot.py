@@ -119,17 +119,19 @@ def chart(
 
 
 def named_marks(marks: Sequence[tuple[float, str]], width: int, left: int, start: float, end: float) -> Row:
-    """One row of names above their vertical lines, which begin after ``left`` cells. A name without room is left out;
-    its line still stands."""
+    """One row of names above their vertical lines, which begin after ``left`` cells. A name stands to the right of its
+    line, else to the left; one without room is left out, and its line still stands."""
     cells = [" "] * width
     free = 0
     columns = max(1, width - left - 1)
     places = [left + round((at - start) / (end - start) * columns) for at, _ in marks]
     for place, after, (_, name) in zip(places, [*places[1:], width + 1], marks, strict=True):
-        if place < free or place + len(name) + 1 >= after or place + len(name) + 1 > width:
-            continue
-        cells[place : place + len(name) + 1] = f"╷{name}"
-        free = place + len(name) + 2
+        if place >= free and place + len(name) + 1 < min(after, width + 1):
+            cells[place : place + len(name) + 1] = f"╷{name}"
+            free = place + len(name) + 2
+        elif place - len(name) >= free and place < width:
+            cells[place - len(name) : place + 1] = f"{name}╷"
+            free = place + 1
     return Row()("".join(cells), "muted")
 
 

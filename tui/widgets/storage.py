@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.cells import cell_len
 from textual.geometry import Size
 
 from tui.scene import IO_INTERVAL, Scene
-from tui.text import clip, safe
+from tui.text import clip, pad, right, safe
 from tui.units import percent, rate, size_of
 from tui.units import size as in_bytes
 from tui.widgets.pane import Pane
 from tui.widgets.plot import braille
 from tui.widgets.rows import Row, beside, line_bar, paragraph
+from watch.bound import Pace
 from watch.view import IoView
 
 _DEVICES: Final = 3
 """Devices that are named."""
+
+_ROWS: Final = 6
+"""Rows of what is said of all."""
+
+_TABLE: Final = 3
+"""Rows at least for the processes to be listed below each other: a head and two; else they stand in one row."""
+
+_NAME: Final = 22
+_COLUMN: Final = 12
 
 _TEXT: Final = 76
 """Cells of the figures where a plot stands beside them."""
@@ -48,9 +59,13 @@ class Storage(Pane):
             return paragraph("\n".join(missing), size.width - 2, "muted", indent=1)
         wide = size.width >= _TEXT + 30 and size.height >= 3
         width = _TEXT if wide else size.width
-        rows = _figures(io, width, stale=bool(scene.age(io.last.at, IO_INTERVAL)))
+        stale = bool(scene.age(io.last.at, IO_INTERVAL))
+        listed = size.height >= _ROWS + 1 + _TABLE and len(io.workers) > 1
+        rows = _figures(io, width, stale=stale, listed=listed)
         for why in scene.troubles("io"):
             rows.extend(paragraph(f"⚠ {why}", width - 2, "warn", indent=1, hang=2))
+        if listed:
+            rows.extend(_processes(io, size.height - len(rows), "muted" if stale else "text"))
         if not io.history:
             return rows
         if wide:
@@ -59,7 +74,8 @@ class Storage(Pane):
         return [*rows, Row(), *_plot(scene, io, size.width - 2, spare, indent=1)] if spare >= 4 else rows
 
 
-def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
+def _figures(io: IoView, width: int, *, stale: bool, listed: bool) -> list[Row]:
+    """``listed``: the processes stand below, each in its own row."""
     last = io.last
     strong = "muted" if stale else "strong"
     plain = "muted" if stale else "text"
@@ -86,7 +102,7 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
         places = [safe(f"{mount}{last.model_path}")] if last.model_path else []
         places += [f"{safe(device)} {rate(speed)}" for device, speed in io.devices[:_DEVICES]]
         rows.append(source(clip("   ".join(places), width - 10), plain))
-    rows.append(_cpu(io, width, plain))
+    rows.append(_cpu(io, width, plain, () if listed else io.workers))
     memory = Row()(" memory  ", "muted")
     if last.unit_memory is not None and last.unit_memory_max:
         memory(f"{size_of(last.unit_memory, last.unit_memory_max)} allowed", plain)
@@ -110,20 +126,36 @@ def _figures(io: IoView, width: int, *, stale: bool) -> list[Row]:
     return rows
 
 
-def _cpu(io: IoView, width: int, plain: str) -> Row:
+def _cpu(io: IoView, width: int, plain: str, workers: Sequence[Pace]) -> Row:
     """Cores in use, then of each process, as many as fit; ``D``: it waits for storage."""
     row = Row()(" cpu     ", "muted")(f"{io.cpu_rate:.1f} cores" if io.cpu_rate is not None else "–", plain)
-    row("   " if io.workers else "", "")
-    for number, one in enumerate(io.workers):
+    row("   " if workers else "", "")
+    for number, one in enumerate(workers):
         waits = " D" if one.waits >= 0.5 else ""
         words = f"{safe(one.name) or one.pid} {one.cores:.2f}{waits}"
-        rest = len(io.workers) - number - 1
+        rest = len(workers) - number - 1
         if cell_len(row.text) + cell_len(words) + (24 if rest else 0) > width:
-            least = min(other.cores for other in io.workers[number:])
+            least = min(other.cores for other in workers[number:])
             row(f"{rest + 1} more, from {least:.2f}", "muted")
             break
         row(words, "muted")("   " if rest else "", "")
     return row
+
+
+def _processes(io: IoView, room: int, plain: str) -> list[Row]:
+    """Each process in a row of its own: CPU, waiting, what it reads."""
+    room = max(room, _TABLE + 1)
+    heads = "".join(right(head, _COLUMN) for head in ("cores", "waiting", "read"))
+    rows = [Row(), Row()(pad(" process", _NAME) + heads, "muted")]
+    shown = io.workers if len(io.workers) <= room - 2 else io.workers[: room - 3]
+    for one in shown:
+        read_of = rate(one.read) if one.read else "–"
+        cells = (f"{one.cores:.2f}", percent(one.waits) if one.waits else "–", read_of)
+        row = Row()(pad(f" {safe(one.name) or one.pid}", _NAME), "muted")
+        rows.append(row("".join(right(cell, _COLUMN) for cell in cells), plain))
+    if rest := io.workers[len(shown) :]:
+        rows.append(Row()(f" {len(rest)} more, from {min(one.cores for one in rest):.2f} cores", "muted"))
+    return rows
 
 
 def _plot(scene: Scene, io: IoView, width: int, height: int, *, indent: int = 0) -> list[Row]:

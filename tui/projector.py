@@ -82,6 +82,7 @@ class Projector:
 
     async def paint(self) -> None:
         """Show at once what is urgent, the rest and the clock every second. A flood is paced by the source."""
+        await self.screen.laid_out.wait()
         while True:
             self.flush()
             try:
@@ -91,7 +92,9 @@ class Projector:
                 continue
 
     def flush(self) -> None:
-        """Show everything that came."""
+        """Show everything that came, while there is a screen for it."""
+        if not self.screen.is_attached:
+            return
         self._urgent.clear()
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)

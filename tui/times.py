@@ -6,26 +6,12 @@ import re
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
+from tui.spans import span
 from watch.timeline import Timeline
 
 WRITE: Final = "15:32 or 15:32:07, +10m, -30s, 45m (from the beginning), 50 %, start, end, or a phase"
 
-_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s|)(?![a-z])\s*")
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
-
-
-def seconds(text: str) -> float | None:
-    """``1h5m``, ``90``, ``2.5 h``: a length of time in seconds; None for what is none."""
-    at, total = 0, 0.0
-    text = text.strip().lower()
-    while at < len(text):
-        part = _PART.match(text, at)
-        if part is None:
-            return None
-        total += float(part[1]) * _UNITS[part[2]]
-        at = part.end()
-    return total if text else None
 
 
 def wanted(text: str, timeline: Timeline, shift: float, zone: tzinfo | None) -> float | None:
@@ -41,15 +27,22 @@ def wanted(text: str, timeline: Timeline, shift: float, zone: tzinfo | None) -> 
             return None
         return timeline.start + (timeline.end - timeline.start) * share / 100 if 0 <= share <= 100 else None
     if text[:1] in ("+", "-"):
-        length = seconds(text[1:])
+        length = _length(text[1:])
         return None if length is None else timeline.at + (length if text[0] == "+" else -length)
-    length = seconds(text)
+    length = _length(text)
     if length is not None:
         return timeline.start + length
     word = text.lower()
     if word in ("start", "end"):
         return timeline.start if word == "start" else timeline.end
     return next((one.at for one in timeline.moments if one.kind in ("load", "phase") and one.text == word), None)
+
+
+def _length(text: str) -> float | None:
+    try:
+        return span(text)
+    except ValueError:
+        return None
 
 
 def _nearest(

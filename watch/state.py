@@ -14,6 +14,7 @@ from probes.readings import (
     LinkReading,
     MetricsReading,
     OperatorAction,
+    Note,
     ProbeReading,
     Reading,
     UnitFile,
@@ -38,6 +39,7 @@ from watch.marks import Mark, Marks, shipped
 from watch.matching import Matcher
 from watch.outlook import Earlier, Outlook, forecast_view
 from watch.serving import Serving
+from watch.notes import Notes
 from watch.sources import Sources
 from watch.stalls import judge, quiet
 from watch.standstill import Standstill
@@ -83,6 +85,7 @@ class WatchState:
         self.actions = Actions()
         self.lines = 0
         self.heard_at: float | None = None
+        self.notes = Notes()
         self._number = 0
         self._told: set[tuple[int, str]] = set()
         self._outlook = Outlook(target, unit, history)
@@ -352,6 +355,9 @@ class WatchState:
         return Changes.NONE
 
     # ------------------------------------------------------------------------------------------------------- the load
+            case Note():
+                self.notes.apply(reading)
+                return Changes.ACTION
 
     def _heard(self, at: float) -> None:
         if self.heard_at is None or at > self.heard_at:
@@ -489,6 +495,7 @@ class WatchState:
         out: list[LoadView] = []
         if len(self._past) > 2 * len(self.attempts.all):
             self._past.clear()
+            notes=self.notes.views(),
         for attempt in self.attempts.all:
             load = attempt.load
             if present is not None and load.number == present.number:

@@ -309,6 +309,14 @@ class BenchView(Struct, frozen=True, kw_only=True):
     """what else differs: (fact, of the baseline, of this one)"""
 
 
+class NoteView(Struct, frozen=True, kw_only=True):
+    """A line that an operator wrote into the session."""
+
+    at: float
+    text: str
+    who: str = ""
+
+
 class View(Struct, frozen=True, kw_only=True):
     """Everything about one deployment at ``now``."""
 
@@ -343,3 +351,5 @@ class View(Struct, frozen=True, kw_only=True):
     benchmark: BenchView | None = None
     action: ActionView | None = None
     """what an operator is doing to the unit, or did last"""
+    notes: tuple[NoteView, ...] = ()
+    """oldest first"""

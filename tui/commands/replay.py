@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-from probes.clock import StoryClock
 from probes.command import plain
 from tui.commands.rows import operators, tell
 from tui.commands.screen import configuration, in_loop, need_terminal, show
 from tui.exits import Ending, Exit
-from watch.replay import Replay, opening
-from watch.session import SessionError, SessionReader
+from watch.history import History, HistoryError
+from watch.keeping import Recall
+from watch.player import Player
+from watch.session import SessionError, SessionReader, folder
 from watch.state import WatchState
-from watch.watching import Watching
 
 
 def run(file: Path, speed: float) -> Exit:
@@ -29,7 +27,10 @@ def run(file: Path, speed: float) -> Exit:
 
 
 def open_recording(file: Path) -> SessionReader:
-    """Raises Ending with what is wrong with the file."""
+    """A file, or the name of one in the folder of recordings. Raises Ending with what is wrong with it."""
+    if not file.exists() and len(file.parts) == 1:
+        ends = ("", ".jsonl.gz", ".jsonl")
+        file = next((path for end in ends if (path := folder() / f"{file}{end}").is_file()), file)
     try:
         return SessionReader(file)
     except SessionError as error:
@@ -38,33 +39,35 @@ def open_recording(file: Path) -> SessionReader:
 
 async def _run(reader: SessionReader, speed: float) -> Exit:
     config = configuration()
-    async with replay(reader, speed) as watching:
-        await show(watching, config)
+    await show(player(reader, speed), config)
     for note in reader.notes():
         print(f"firstlight: {plain(str(reader.path))}: {plain(note)}", file=sys.stderr)
     return Exit.OK
 
 
-@asynccontextmanager
-async def replay(reader: SessionReader, speed: float) -> AsyncIterator[Watching]:
-    """A watch of what a recording holds. The reader stays the caller's."""
-    clock = StoryClock(opening(reader), speed)
+def player(reader: SessionReader, speed: float) -> Player:
+    """Plays a recording. The reader stays the caller's."""
+    return Player(reader, lambda: folded(reader), speed, label=f"recorded as {reader.path.name}")
+
+
+def folded(reader: SessionReader) -> WatchState:
+    """An empty fold for a recording. It knows the loads before it that this machine's history has, as the watch did."""
     header = reader.header
-    feed = Replay(reader, clock)
     rows = operators()
     state = WatchState(
-        header.target or "unknown host", header.unit or "unknown unit", endpoint=header.endpoint, catalogue=rows
+        header.target or "unknown host",
+        header.unit or "unknown unit",
+        endpoint=header.endpoint,
+        catalogue=rows,
+        history=_recall(),
     )
-    tell(rows, state, clock.now())
-    watching = Watching(
-        feed,
-        state,
-        feed,
-        clock=clock,
-        mode="replay",
-        label=lambda: "; ".join([f"recorded as {reader.path.name}", *reader.notes()]),
-    )
+    tell(rows, state, header.started)
+    return state
+
+
+def _recall() -> Recall | None:
+    """Asked once a load, for loads that began before it: what it answers stays the same."""
     try:
-        yield watching
-    finally:
-        await watching.stop()
+        return Recall(History.open())
+    except HistoryError:
+        return None

@@ -23,7 +23,7 @@ from watch.timeline import Kind
 
 _KINDS: dict[str, tuple[Kind, ...]] = {"phase": ("load", "phase"), "finding": ("finding", "note", "action")}
 
-_KEYS = ("toggle", "faster", "moment", "line", "jump", "mark")
+_KEYS = ("play", "faster", "moment", "line", "jump", "mark")
 
 
 class ReplayScreen(WatchScreen):
@@ -31,6 +31,7 @@ class ReplayScreen(WatchScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("replay")]
     around: ClassVar[int] = 4
+    acts: ClassVar[bool] = False
 
     def __init__(self, store: LineStore, zone: Zone, *, played: Played, covers: bool = False) -> None:
         super().__init__(store, zone)
@@ -42,13 +43,14 @@ class ReplayScreen(WatchScreen):
 
     def show(self, scene: Scene) -> None:
         super().show(scene)
-        self.query_one(TimeBar).show(self._played.timeline())
+        self._told()
 
     def _told(self) -> None:
         """Show at once what a key has changed."""
-        self.query_one(TimeBar).show(self._played.timeline())
+        now = self._played.now()
+        self.query_one(TimeBar).show(self._played.timeline(), f"{self._zone.clock(now)} {self._zone.name(now)}")
 
-    def action_toggle(self) -> None:
+    def action_play(self) -> None:
         self._played.toggle()
         self._told()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
@@ -15,6 +16,7 @@ from textual.widget import Widget
 
 from tui.keys import bindings
 from tui.lines import LineStore
+from tui.recordings import can_note, show_recordings, write_note
 from tui.scene import Scene
 from tui.screens.choice import Choice
 from tui.screens.finding import FindingScreen
@@ -79,6 +81,8 @@ class WatchScreen(Screen[None]):
         yield Tabs()
         with Grid(id="panes"):
             yield self.load
+        self.laid_out = asyncio.Event()
+        """Set once everything is in its place, so that it can be shown."""
             yield self.gpu
             yield self.storage
             yield self.serving
@@ -101,6 +105,7 @@ class WatchScreen(Screen[None]):
     def show(self, scene: Scene) -> None:
         """Show a picture; only what differs from the last one is painted."""
         first = self._scene is None
+        self.laid_out.set()
         self._scene = scene
         self._arrange()
         self.query_one(Header).show(scene)
@@ -250,6 +255,8 @@ class WatchScreen(Screen[None]):
             return self.shape != "single"
         if action == "find":
             return self.journal.search is not None
+        if action == "note":
+            return self.journal.search is None and can_note(self.app) and not isinstance(self.focused, SearchLine)
         if action == "findings":
             return self._current != "findings"
         if action == "back":
@@ -274,6 +281,14 @@ class WatchScreen(Screen[None]):
         self.action_pane("journal")
         if message.wanted is not None:
             self.journal.find(message.wanted)
+
+    # -- recordings
+
+    def action_note(self) -> None:
+        write_note(self.app)
+
+    def action_recordings(self) -> None:
+        show_recordings(self.app)
 
     # -- whole lines, findings, choices
 

@@ -28,18 +28,20 @@ class TimeBar(Rows):
     def __init__(self) -> None:
         super().__init__(id="timebar")
         self._timeline: Timeline | None = None
+        self._clock = ""
         self._bar = (0, 0)
 
-    def show(self, timeline: Timeline) -> None:
-        self._timeline = timeline
+    def show(self, timeline: Timeline, clock: str = "") -> None:
+        """``clock``: what the recorded host's clock says."""
+        self._timeline, self._clock = timeline, clock
         width = self.inner.width
         if width > 0:
-            row, self._bar = time_row(timeline, width)
+            row, self._bar = time_row(timeline, width, clock)
             self.fill([row])
 
     def on_resize(self) -> None:
         if self._timeline is not None:
-            self.show(self._timeline)
+            self.show(self._timeline, self._clock)
 
     def on_click(self, event: Click) -> None:
         first, width = self._bar
@@ -49,11 +51,13 @@ class TimeBar(Rows):
             self.post_message(self.Wanted(timeline.start + share * (timeline.end - timeline.start)))
 
 
-def time_row(timeline: Timeline, width: int) -> tuple[Row, tuple[int, int]]:
+def time_row(timeline: Timeline, width: int, clock: str = "") -> tuple[Row, tuple[int, int]]:
     """The row in ``width`` cells, and where the bar stands in it: first cell, cells."""
     start, end, at = timeline.start, timeline.end, timeline.at
     sign = f"▶ {timeline.speed:g}×" if timeline.playing else "■ end" if at >= end > start else "❚❚ paused"
     left = Row()(f" {sign:<9}", "strong")(f" {elapsed(at - start)}", "strong")
+    if clock and width >= 100:
+        left(f"  {clock}", "muted")
     right = Row()(f" {elapsed(end - start)} ", "muted")
     if timeline.read < 1.0:
         right = Row()(f" {elapsed(end - start)}… {timeline.read:.0%} read ", "muted")
@@ -77,6 +81,8 @@ def _bar(timeline: Timeline, width: int) -> Row:
     for number in range(here, width):
         cells[number] = ("─", "bar-rest")
     for moment in sorted(timeline.moments, key=_weight):
+        if moment.kind == "finding" and moment.severity == "info":
+            continue  # they can be gone to; here they would hide what matters
         cells[_cell(moment.at, timeline, width)] = _mark(moment)
     for number, at in enumerate(timeline.marks):
         cells[_cell(at, timeline, width)] = ("[]"[number], "find")

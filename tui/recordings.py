@@ -1,0 +1,90 @@
+"""What a watch screen does with recordings: a note into the present one, the list of all, a replay over the watch."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual.app import App
+
+from probes.readings import Note
+from tui.text import safe
+
+if TYPE_CHECKING:
+    from tui.app import Firstlight
+
+LONGEST = 500
+"""Characters of a note as it is typed."""
+
+
+def can_note(app: App[object]) -> bool:
+    """Whether there is a session to write into: a live watch has one."""
+    return cast("Firstlight", app).desk is not None
+
+
+def write_note(app: App[object]) -> None:
+    """Ask for one line, and put it into the session."""
+    from tui.desk import whoami
+    from tui.screens.ask import AskLine
+
+    desk = cast("Firstlight", app).desk
+
+    async def put(text: str) -> None:
+        if desk is not None:
+            await desk.watching.put(Note(at=desk.clock.now(), text=text, who=whoami()))
+            told = desk.watching.status()
+            if told.recording:
+                app.notify("The note is in the recording.", timeout=2, markup=False)
+            else:
+                app.notify("The note is shown here only: this watch is not recorded.", severity="warning", markup=False)
+
+    def typed(text: str | None) -> None:
+        if text:
+            app.run_worker(put(text), group="note")
+
+    app.push_screen(AskLine("Note", "one line, kept in the recording and shown in its report", LONGEST), typed)
+
+
+def show_recordings(app: App[object]) -> None:
+    """The list of recordings; the one that is chosen is replayed over the watch, which goes on."""
+    app.run_worker(_recordings(app), group="recordings", exclusive=True)
+
+
+async def _recordings(app: App[object]) -> None:
+    from tui.screens.recordings import RecordingsScreen
+
+    zone = cast("Firstlight", app).zone
+    current: Path | None = None
+    while (chosen := await app.push_screen_wait(RecordingsScreen(zone, current))) is not None:
+        current = chosen
+        await _replay(app, chosen)
+
+
+async def _replay(app: App[object], path: Path) -> None:
+    from tui.commands.replay import player
+    from tui.projector import Projector
+    from tui.screens.replay import screen_for
+    from watch.session import SessionError, SessionReader
+
+    try:
+        reader = SessionReader(path)
+    except SessionError as error:
+        why = " ".join(part.rstrip(".") + "." for part in (error.reason, error.remedy) if part)
+        app.notify(safe(why), severity="error", markup=False)
+        return
+    source = player(reader, 1.0)
+    projector = Projector(source, cast("Firstlight", app).zone, screen_for(source, covers=True))
+    work = [asyncio.create_task(one) for one in (projector.feed(), projector.paint())]
+    try:
+        await app.push_screen_wait(projector.screen)
+    finally:
+        for task in work:
+            task.cancel()
+        for ended in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended  # what should never have happened is not kept from whoever watches
+        reader.close()
+
+
+__all__ = ["can_note", "show_recordings", "write_note"]

@@ -129,10 +129,15 @@ def _scene() -> Iterator[dict[str, str]]:
 
 
 def _nvitop() -> float | None:
-    """Its share in percent at its own pace of a second; None where it is not installed."""
+    """Its share in percent at its own pace of a second; None where it is not installed or does not run."""
     if importlib.util.find_spec("nvitop") is None:
         return None
     with Terminal([sys.executable, "-m", "nvitop", "--interval", "1"]) as terminal:
+        try:
+            terminal.until("NVITOP", 20)
+        except TimeoutError as reason:
+            print(f"nvitop does not show its screen: {reason}", file=sys.stderr)
+            return None
         cpu_share(terminal, SETTLED)
         return cpu_share(terminal, SECONDS) * 100
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from probes.readings import (
+    BenchReading,
     GpuProcesses,
     GpuReading,
     HealthReading,
@@ -13,8 +14,8 @@ from probes.readings import (
     JournalLine,
     LinkReading,
     MetricsReading,
-    OperatorAction,
     Note,
+    OperatorAction,
     ProbeReading,
     Reading,
     UnitFile,
@@ -26,6 +27,7 @@ from watch.actions import Actions
 from watch.asked import Asked, from_config, from_list, lost, method
 from watch.attempts import Attempt, Attempts
 from watch.bars import parse_bar
+from watch.benchmarks.fold import Benchmarks
 from watch.catalogue import Catalogue
 from watch.changes import Changes
 from watch.findings import Findings
@@ -37,9 +39,9 @@ from watch.load import Load
 from watch.manager import unit_event
 from watch.marks import Mark, Marks, shipped
 from watch.matching import Matcher
+from watch.notes import Notes
 from watch.outlook import Earlier, Outlook, forecast_view
 from watch.serving import Serving
-from watch.notes import Notes
 from watch.sources import Sources
 from watch.stalls import judge, quiet
 from watch.standstill import Standstill
@@ -83,9 +85,10 @@ class WatchState:
         self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
         self.standstill = Standstill()
         self.actions = Actions()
+        self.benchmarks = Benchmarks(unit)
+        self.notes = Notes()
         self.lines = 0
         self.heard_at: float | None = None
-        self.notes = Notes()
         self._number = 0
         self._told: set[tuple[int, str]] = set()
         self._outlook = Outlook(target, unit, history)
@@ -265,6 +268,7 @@ class WatchState:
         if mark.reads == "config":
             load.method = known or load.method
             eager = values.get("enforce_eager", "")
+            load.cpu = values.get("device_config", "") == "cpu"
             load.eager = {"True": True, "False": False}.get(eager, load.eager)
             if values.get("model"):
                 load.facts["model"] = values["model"]
@@ -323,9 +327,11 @@ class WatchState:
                 return Changes.UNIT
             case GpuReading():
                 self.gpus.apply(reading)
+                self.benchmarks.gpu(reading)
                 return Changes.GPU
             case GpuProcesses():
                 self.gpus.apply_processes(reading)
+                self.benchmarks.processes(reading)
                 return Changes.GPU
             case IoReading():
                 self.io.apply(reading)
@@ -338,6 +344,7 @@ class WatchState:
             case MetricsReading():
                 self.serving.apply(reading)
                 self.standstill.page(reading)
+                self.benchmarks.page(reading)
                 if load is not None and load.ready_line is not None and self.serving.busy() and not load.over:
                     load.up(reading.at, "serving")
                 return Changes.SERVING
@@ -349,15 +356,18 @@ class WatchState:
                 if reading.state == "gap" and reading.probe == "journal" and load is not None:
                     load.gap_at = reading.at
                 return Changes.SOURCES
-            case OperatorAction():
-                self.actions.apply(reading)
-                return Changes.ACTION
-        return Changes.NONE
-
-    # ------------------------------------------------------------------------------------------------------- the load
             case Note():
                 self.notes.apply(reading)
                 return Changes.ACTION
+            case OperatorAction():
+                self.actions.apply(reading)
+                return Changes.ACTION
+            case BenchReading():
+                self.benchmarks.apply(reading)
+                return Changes.BENCH
+        return Changes.NONE
+
+    # ------------------------------------------------------------------------------------------------------- the load
 
     def _heard(self, at: float) -> None:
         if self.heard_at is None or at > self.heard_at:
@@ -451,7 +461,6 @@ class WatchState:
             expected_mib=picture.expected_mib(load, self.io, self.asked.arguments()) if load is not None else None,
             ranks=picture.gpus_asked(self.asked.arguments()),
             stages=picture.stages_asked(self.asked.arguments()),
-            stages=picture.stages_asked(self.asked.arguments()),
             system=self.io.system_mib(),
         )
         findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)
@@ -487,15 +496,16 @@ class WatchState:
             sources=self.sources.views(),
             last_load_seconds=earlier[0].ready - earlier[0].started if earlier else None,
             lines=self.lines,
+            notes=self.notes.views(),
             demo=self.demo,
             action=self.actions.view(),
+            benchmark=self.benchmarks.view(),
         )
 
     def _loads(self, present: LoadView | None) -> tuple[LoadView, ...]:
         out: list[LoadView] = []
         if len(self._past) > 2 * len(self.attempts.all):
             self._past.clear()
-            notes=self.notes.views(),
         for attempt in self.attempts.all:
             load = attempt.load
             if present is not None and load.number == present.number:

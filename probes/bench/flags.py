@@ -54,6 +54,8 @@ def flags(order: BenchOrder, level: Level, place: Place, server: Server) -> byte
     ]
     if level.warmups:
         want.append(("--num-warmups", str(level.warmups)))
+    if place.endpoint.tls:
+        want.append(("--insecure",))  # it is its own host, by another name than the certificate's
     if place.tokenizer_mode:
         want.append(("--tokenizer-mode", place.tokenizer_mode))
     if place.trust_remote_code:

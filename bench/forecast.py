@@ -15,7 +15,9 @@ the forecast made there, from what a watcher had seen by then, is compared with 
 Without a file the shipped timelines are scored three times: with the shipped priors, which were made from these very
 timelines (in sample), and with priors made without the scored configuration, and without anything from its owner. The
 last two are what to believe. ``earlier load``: repeats of one configuration on one machine, each once as the history of
-the other. The recordings under ``tests/recordings`` are played through the product's own fold.
+the other; and apart by whether the conditions stayed (no piece took twice as long in one of them as in the other):
+pairs are published because something changed, a cold cache, a download. The recordings under ``tests/recordings`` are
+played through the product's own fold.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from msgspec import Struct
 
 from bench.make_priors import TIMELINES, make_priors
 from bench.recordings import OneEarlier, Outcome, forecasts, played, read_recordings
-from bench.timelines import BadTimelines, Timeline, as_earlier, load_at, pairs, read_timelines
+from bench.timelines import BadTimelines, Timeline, alike, as_earlier, load_at, pairs, phases, read_timelines
 from watch.forecast import Forecast, forecast
 from watch.priors import Priors, shipped_priors
 
@@ -197,6 +199,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(table("first load, priors made without this configuration", score(timelines, held_out)))
         strict = without(timelines, lambda t: t.owner)
         print(table("first load, priors made without anything of this owner", score(timelines, strict)))
+    early = [s for s in first if s.moment == MOMENTS[0]]
+    by_id = {timeline.id: timeline for timeline in timelines}
+    for title, reading in (("the weights have begun", True), ("before the weights", False)):
+        off = [s.whole for s in early if any(p.name == "weights" for p in phases(by_id[s.name], s.now)) is reading]
+        if off:
+            print(f"first load, at {MOMENTS[0]:.0%} of its time, {title}: error {_percent(off)} (n {len(off)})")
+    print()
     print(table("first load, size of the checkpoint unknown", score(timelines, lambda _: shipped, blind=True)))
     count = sum(1 for _ in pairs(timelines))
     alone = [s for _, later in pairs(timelines) for s in score([later], lambda _: shipped)]
@@ -207,6 +216,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 with_history(timelines, lambda _: shipped),
             )
         )
+        for title, same in (("conditions as before", True), ("conditions changed between the two", False)):
+            of = [(before, later) for before, later in pairs(timelines) if alike(before, later) is same]
+            made = [s for before, later in of for s in score([later], lambda _: shipped, earlier=before)]
+            print(table(f"of these, {title} ({len(of)} pairs)", made))
         print(table("the same loads without their history", alone))
     else:
         print("one earlier load of the same configuration: no repeats in this file\n")

@@ -17,8 +17,9 @@ from probes.readings import IoReading, JournalLine, UnitReading
 from watch.keeping import load_record
 from watch.load_key import Key, load_key
 from watch.logfile import read_file
+from watch.outlook import Earlier
 from watch.pieces import EarlierLoad
-from watch.state import Earlier, WatchState
+from watch.state import WatchState
 from watch.view import ForecastView
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"

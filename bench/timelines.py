@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from watch.forecast import LoadSoFar
-from watch.pieces import EarlierLoad, PhaseSeen, Point
+from watch.pieces import EarlierLoad, PhaseSeen, Point, bounds, durations
 from watch.words import PHASES
 
 GIB = float(1 << 30)
@@ -172,6 +172,14 @@ def as_earlier(timeline: Timeline) -> EarlierLoad | None:
         phases=phases(timeline, ready),
         compile_cache_warm=timeline.compile_cache_warm,
     )
+
+
+def alike(one: Timeline, other: Timeline) -> bool:
+    """Whether two loads of one configuration met the same conditions (caches, storage, downloads): no piece of ten
+    seconds or more took twice as long in one of them as in the other."""
+    cut = [durations(bounds(t.first_line, phases(t, t.ready or 0.0), t.ready)) for t in (one, other)]
+    both = [(first, cut[1][piece]) for piece, first in cut[0].items() if piece in cut[1]]
+    return all(max(pair) < 10 or max(pair) <= 2 * min(pair) for pair in both)
 
 
 def pairs(timelines: list[Timeline]) -> Iterator[tuple[Timeline, Timeline]]:

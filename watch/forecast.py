@@ -63,8 +63,8 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
     ``phases``: in order of their first mark, the running one last (``ended`` None). ``params_b``: billions of
     parameters, by the model's name, for where ``weights_bytes`` is not known. ``bytes_read``: read from storage by this
     load until now; ``read_rate``: bytes a second lately. ``gpu``: name of the device. ``draft``: a draft model's
-    weights are loaded too (MTP, EAGLE, a draft model; not n-gram). ``earlier``: loads of the same key, most recent
-    first.
+    weights are loaded too (MTP, EAGLE, a draft model; not n-gram). ``cpu``: it runs on processors, not on
+    GPUs. ``earlier``: loads of the same key, most recent first.
     """
 
     started: float
@@ -84,6 +84,7 @@ class LoadSoFar(Struct, frozen=True, kw_only=True):
     compiled: bool | None = None
     compile_cache_warm: bool | None = None
     draft: bool = False
+    cpu: bool = False
     earlier: tuple[EarlierLoad, ...] = ()
 
 
@@ -301,13 +302,15 @@ class _Outlook:
         totals = [sum(row) for row in rests]
         age = max(0.0, load.now - load.started)
         weights = [(age + rest + 1) ** -table.by_total * (rest + 1 + 0.02 * age) ** -table.by_rest for rest in totals]
-        low, middle, high = weighted_quantiles(totals, weights, (table.low, table.middle, table.high))
+        wide = [(age + rest + 1) ** -table.range_by_total for rest in totals]
+        low, high = weighted_quantiles(totals, wide, (table.low, table.high))
+        middle = min(high, weighted_quantiles(totals, weights, (table.middle,))[0])
         phases = []
         for name in dict.fromkeys(stretch.phase for stretch in to_come):
             places = [place for place, stretch in enumerate(to_come) if stretch.phase == name]
             sums = [sum(row[place] for place in places) for row in rests]
             before = self._spent(name) if name == to_come[0].phase else 0.0
-            parts = weighted_quantiles(sums, weights, (table.low, table.middle, table.high))
+            parts = weighted_quantiles(sums, wide, (table.low, table.middle, table.high))
             phases.append(PieceForecast(name, *(before + part for part in parts)))
         return Forecast(
             low=load.now + low,
@@ -334,9 +337,17 @@ class _Outlook:
             piece = PIECES[index]
             if piece == "compile" and not self.compiles:
                 continue
-            factor = self.priors.eager.capture if piece == "capture" and load.eager and not self.earlier else 1.0
-            out.append(_Stretch(PHASE_OF[piece], self.median[piece], self.scale[piece], index, factor))
+            out.append(_Stretch(PHASE_OF[piece], self.median[piece], self.scale[piece], index, self._factor(piece)))
         return out
+
+    def _factor(self, piece: Piece) -> float:
+        """What is left of a piece by what is known of this load; an earlier one has shown it already."""
+        if self.earlier or piece not in ("capture", "profile"):
+            return 1.0
+        if self.load.cpu:
+            cpu = self.priors.cpu
+            return cpu.capture if piece == "capture" else 1.0 if self.compiles else cpu.profile
+        return self.priors.eager.capture if piece == "capture" and self.load.eager else 1.0
 
     def _compile_and_profile(self) -> _Stretch:
         """While torch.compile runs, it and the profiling around it are one stretch: some versions name the end of the

@@ -58,6 +58,8 @@ class Load:
         self.method = ""
         """of speculation: empty while unknown, "none" when there is none"""
         self.eager: bool | None = None
+        self.cpu = False
+        """it runs on processors, without a GPU"""
         self.draft = False
         """a draft model's weights are loaded too"""
         self.attached_late = False

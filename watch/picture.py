@@ -126,6 +126,7 @@ def so_far(
         eager=load.eager if load.eager is not None or arguments.get("enforce_eager") != "True" else True,
         compiled=True if "compiled" in facts else None,
         compile_cache_warm=True if "cache_hit" in facts and "compiled" not in facts else None,
+        cpu=load.cpu,
         draft=load.draft or bool(load.method and load.method not in NO_WEIGHTS),
         earlier=earlier,
     )

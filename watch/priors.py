@@ -64,6 +64,14 @@ class EagerTable(Struct, frozen=True, forbid_unknown_fields=True):
     capture: float
 
 
+class CpuTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is left of pieces where vLLM runs on processors, as factors: no graphs are captured, and without
+    torch.compile no memory is measured."""
+
+    capture: float
+    profile: float
+
+
 class Silent(Struct, frozen=True, forbid_unknown_fields=True):
     """What no log shows, because it comes before the first line: ``median`` seconds and ``scale`` of the logarithm."""
 
@@ -89,7 +97,8 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``low``, ``middle``, ``high``: quantiles. ``by_total``, ``by_rest``: possible futures count in proportion to
     total^-by_total · rest^-by_rest, so that the middle is the value with the least relative error, not the least
-    absolute one (on a first load only). ``early``, ``late``: factor on the spread before and after the end of the first
+    absolute one (on a first load only). ``range_by_total``: the same for the range, which has to hold the real time
+    and not to be near it. ``early``, ``late``: factor on the spread before and after the end of the first
     bar; ``history``: where there are earlier loads.
     """
 
@@ -98,6 +107,7 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     high: float
     by_total: float
     by_rest: float
+    range_by_total: float
     early: float
     late: float
     history: float
@@ -115,6 +125,7 @@ class Priors(Struct, frozen=True, forbid_unknown_fields=True):
     bar: BarTable
     compile: CompileTable
     eager: EagerTable
+    cpu: CpuTable
     boot: Silent
     pre_start: Silent
     history: HistoryTable

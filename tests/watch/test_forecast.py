@@ -317,3 +317,27 @@ def test_a_file_without_timelines_is_refused_with_its_line(tmp_path: Path) -> No
     assert main([str(bad)]) == 1
     assert main([str(tmp_path / "missing")]) == 1
     assert isinstance(TIMELINE["glm-5.1-fp8-8xh200-runai-eager"], Timeline)
+
+
+# --------------------------------------------------------------------------------------------- held out, and CPUs
+
+
+def test_owners_held_out_are_inside_the_range_eight_times_in_ten_at_each_moment() -> None:
+    from bench.forecast import MOMENTS, score, without
+
+    timelines = list(TIMELINE.values())
+    made = score(timelines, without(timelines, lambda timeline: timeline.owner))
+    for moment in MOMENTS:
+        here = [one.inside for one in made if one.moment == moment]
+        assert sum(here) >= 0.8 * len(here), f"at {moment:.0%}"
+
+
+def test_a_load_on_processors_captures_nothing() -> None:
+    seen = (PhaseSeen("config", 0.0, 20.0), PhaseSeen("weights", 30.0, 40.0), PhaseSeen("profile", 40.0))
+    with_gpu = LoadSoFar(started=0.0, now=45.0, first_line=0.0, engine="vLLM", phases=seen, eager=True)
+    made, usual = forecast(msgspec.structs.replace(with_gpu, cpu=True)), forecast(with_gpu)
+    assert made is not None
+    assert usual is not None
+    assert made.middle < usual.middle
+    parts = {piece.name: piece for piece in made.phases}
+    assert parts["graph-capture"].middle < 5

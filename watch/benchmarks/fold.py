@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from probes.readings import BenchReading, GpuProcesses, GpuReading, MetricsReading
+from probes.unit import full_name
 from watch.benchmarks.compare import level_of
 from watch.benchmarks.energy import Energy
 from watch.benchmarks.growth import Growth, growth
@@ -46,7 +47,7 @@ class Benchmarks:
     """``unit``: whose GPUs' energy is counted, where it is known which those are."""
 
     def __init__(self, unit: str) -> None:
-        self._unit = unit
+        self._unit = full_name(unit) if unit else ""
         self._runs: dict[str, _Run] = {}
         self._energy = Energy()
         self._gpus: frozenset[int] = frozenset()

@@ -20,7 +20,7 @@ from tui.exits import Ending, Exit
 from tui.status.board import PATHS, Board, Entry
 from tui.status.metrics import Measured
 from tui.status.server import Address, BadAddress, address, serving
-from watch.benchmarks.result import BadResult, read_result
+from watch.benchmarks.keep import results_of
 from watch.config import Config
 from watch.history import History, HistoryError
 from watch.watching import Watching
@@ -142,11 +142,8 @@ def latest(history: History, target: str, unit: str, name: str) -> tuple[Measure
     """The latest result of each preset and concurrency."""
     found: dict[tuple[str, int | None], Measured] = {}
     for benchmark in history.benchmarks(target, unit, limit=_LEVELS):
-        try:
-            result = read_result(benchmark.result)
-        except BadResult:
-            continue
-        level = (benchmark.preset, result.concurrency)
-        if level not in found:
-            found[level] = Measured(deployment=name, preset=benchmark.preset, at=benchmark.at, result=result)
+        for result in results_of(benchmark):
+            level = (benchmark.preset, result.concurrency)
+            if level not in found:
+                found[level] = Measured(deployment=name, preset=benchmark.preset, at=benchmark.at, result=result)
     return tuple(found.values())

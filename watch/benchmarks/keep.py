@@ -1,4 +1,8 @@
-"""Results in the history: kept whole, with what else may differ; and as sides of a comparison."""
+"""Results in the history: kept whole, with what else may differ; and as sides of a comparison.
+
+A benchmark is one row, however many runs it has. Its ``result`` is vLLM's JSON of the first run with one key more,
+``firstlight``: ``runs`` (of each: ``level``, as it was shown, and from the second on ``result``), ``facts``, ``marks``.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ import msgspec
 
 from probes.readings import BenchReading
 from watch.benchmarks.compare import Comparison, Side, compare
-from watch.benchmarks.result import BadResult, read_result
+from watch.benchmarks.result import BadResult, BenchResult, read_result
 from watch.history import Benchmark, History, LoadRecord
 from watch.revisions import argument_changes, setting_changes
 from watch.view import BenchLevelView, BenchView, View
 
+ADDED = "firstlight"
 SPECULATION = "speculation"
 METHODS = {"ngram": "n-gram", "none": "no speculation", "eagle": "EAGLE", "eagle3": "EAGLE-3", "mtp": "MTP"}
 
@@ -31,11 +36,9 @@ def benchmark_of(
     if not whole:
         return None
     by_part = {level.part: level for level in bench.levels}
-    runs = [
-        {"result": reading.result, "level": msgspec.to_builtins(by_part[reading.part])}
-        for reading in whole
-        if reading.part in by_part
-    ]
+    first, *others = whole
+    runs: list[dict[str, object]] = [{"level": msgspec.to_builtins(by_part.get(first.part))}]
+    runs += [{"result": one.result, "level": msgspec.to_builtins(by_part.get(one.part))} for one in others]
     return Benchmark(
         target=target,
         unit=unit,
@@ -91,15 +94,21 @@ def levels_of(kept: Benchmark) -> tuple[BenchLevelView, ...]:
     return tuple(out)
 
 
+def results_of(kept: Benchmark) -> tuple[BenchResult, ...]:
+    """Its runs, in their order; one that cannot be read is left out."""
+    return side_of(kept).runs
+
+
 def side_of(kept: Benchmark, name: str = "") -> Side:
     """As one side of a comparison. A run that cannot be read is left out and said among the marks."""
-    runs, marks = [], [str(mark) for mark in _listed(kept.result.get("marks"))]
-    for run in _runs(kept):
+    added = _mapping(kept.result.get(ADDED))
+    runs, marks = [], [str(mark) for mark in _listed(added.get("marks"))]
+    for number, run in enumerate(_runs(kept) or [{}]):
         try:
-            runs.append(read_result(_mapping(run.get("result"))))
+            runs.append(read_result(_mapping(run.get("result")) if number else kept.result))
         except BadResult as error:
             marks.append(str(error))
-    facts = {str(key): str(value) for key, value in _mapping(kept.result.get("facts")).items()}
+    facts = {str(key): str(value) for key, value in _mapping(added.get("facts")).items()}
     return Side(name=name or f"run {kept.id}", runs=tuple(runs), facts=facts, marks=tuple(marks))
 
 
@@ -119,7 +128,7 @@ def name_of(kept: Benchmark, against: Benchmark | None = None) -> str:
 
 
 def method_of(kept: Benchmark) -> str:
-    return str(_mapping(kept.result.get("facts")).get(SPECULATION, ""))
+    return str(_mapping(_mapping(kept.result.get(ADDED)).get("facts")).get(SPECULATION, ""))
 
 
 def usable(kept: Benchmark) -> bool:
@@ -228,7 +237,7 @@ def earlier_runs(history: History, target: str, unit: str, invocation: str) -> i
 
 
 def _runs(kept: Benchmark) -> list[Mapping[str, Any]]:
-    return [run for run in _listed(kept.result.get("runs")) if isinstance(run, dict)]
+    return [run for run in _listed(_mapping(kept.result.get(ADDED)).get("runs")) if isinstance(run, dict)]
 
 
 def _listed(value: object) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import tzinfo
 from typing import ClassVar
 
@@ -12,12 +13,15 @@ from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.worker import Worker, WorkerError
 
 import themes
 from tui.alerts import Alerts, changes, speak
 from tui.desk import Desk
-from tui.keys import bindings, keymap, table
+from tui.keys import Key, bindings, keymap, table
 from tui.lines import LineStore
+from tui.operations.conductor import Conductor
+from tui.operations.steps import StepsScreen
 from tui.projector import Projector
 from tui.screens.help import HelpScreen
 from tui.screens.replay import screen_for
@@ -61,6 +65,8 @@ class Firstlight(App[int], inherit_bindings=False):
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
         self.main = Projector(source, self.zone, screen_for(source), self._shown)
+        self.conductor = Conductor(self, desk) if desk is not None else None
+        self._at_work: list[Worker[None]] = []
 
     @property
     def source(self) -> Source:
@@ -90,8 +96,33 @@ class Firstlight(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         self.set_keymap(self._keys)
         self.push_screen(self.watching)
-        self.run_worker(self.main.feed(), group="feed")
-        self.run_worker(self.main.paint(), group="paint")  # if it fails the app ends: no screen stands still unnoticed
+        self._work()
+
+    def _work(self) -> None:
+        feed = self.run_worker(self.main.feed(), group="feed")
+        # if it fails the app ends: no screen stands still unnoticed
+        self._at_work = [feed, self.run_worker(self.main.paint(), group="paint")]
+        if self.conductor is not None:
+            self.conductor.attach()
+
+    async def go_to(self, desk: Desk, *, former: str = "") -> None:
+        """Go on with another watch, on the same screen. ``former``: the unit that its unit stands in for."""
+        steps = self.shows_steps
+        for worker in self._at_work:
+            worker.cancel()
+            with suppress(WorkerError):
+                await worker.wait()
+        left = self.watching
+        self.desk, self._before = desk, None
+        self.main = Projector(desk.watching, self.zone, screen_for(desk.watching), self._shown)
+        self.conductor = Conductor(self, desk, former=former)
+        with self.batch_update():
+            while self.screen is not left and len(self.screen_stack) > 2:
+                await self.screen.dismiss(None)
+            await self.switch_screen(self.watching)
+            if steps:
+                self.show_steps()
+        self._work()
 
     # -- what is shown
 
@@ -104,6 +135,28 @@ class Firstlight(App[int], inherit_bindings=False):
             for alert in changes(self._before, view):
                 speak(alert, self.alerts, self._write, self.bell)
         self._before = view
+        if self.conductor is not None:
+            self.conductor.see(view)
+
+    # -- acting on the unit
+
+    @property
+    def shows_steps(self) -> bool:
+        return any(isinstance(screen, StepsScreen) for screen in self.screen_stack)
+
+    def show_steps(self, watch: WatchScreen | None = None) -> None:
+        if not self.shows_steps:
+            self.push_screen(StepsScreen(watch or self.watching, self.zone))
+
+    def may(self, what: str) -> bool | None:
+        return self.conductor.may(what) if self.conductor is not None else False
+
+    def why_not(self, what: str) -> str:
+        return self.conductor.why_not(what) if self.conductor is not None else ""
+
+    def conduct(self, what: str) -> None:
+        if self.conductor is not None:
+            self.conductor.conduct(what)
 
     def _write(self, sequence: str) -> None:
         if self._driver is not None:
@@ -129,12 +182,20 @@ class Firstlight(App[int], inherit_bindings=False):
         for key in table():
             active = offered.get(key.id)
             if active is None or not key.command:
+                yield from self._not_now(key, screen)
                 continue
             yield SystemCommand(key.command, key.help, _runner(self, active.binding.action, active.node))
         for name, dress in self.available_themes.items():
             if name.startswith("firstlight-") and name != self.theme:
                 word = name.removeprefix("firstlight-")
                 yield SystemCommand(f"Theme: {word}", f"Change the colours to {word}", _setter(self, dress.name))
+
+    def _not_now(self, key: Key, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """An action that is offered here and cannot be done just now says why instead."""
+        what = key.action.removeprefix("operate('").removesuffix("')")
+        why = self.why_not(what) if key.where == "operate" and screen is self.watching else ""
+        if why and key.command:
+            yield SystemCommand(key.command, why, lambda: self.notify(why, severity="warning", markup=False))
 
 
 def _runner(app: Firstlight, action: str, node: DOMNode) -> Callable[[], Awaitable[None]]:

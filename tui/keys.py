@@ -31,13 +31,14 @@ PLACES: Final = {
     "search": "Search line",
     "line": "A line, a finding or a GPU, whole",
     "help": "This help",
-    "choice": "Choices",
+    "start": "firstlight alone: what to watch",
     "operate": "Acting on the unit (a live watch)",
     "confirm": "Before anything is done",
     "steps": "Steps of an action",
     "revisions": "Revisions",
     "difference": "A revision's difference",
     "told": "A diagnosis, or commands for somebody else",
+    "choice": "Choices",
 }
 """Where keys apply, with the titles of the help screen, in its order."""
 
@@ -145,6 +146,7 @@ _TOGETHER: Final = (
     ("line", "difference", "pane"),
     ("line", "told", "pane"),
     ("search",),
+    ("app", "start"),
 )
 """Places whose keys apply at the same time. What is shown over the watch may give its keys another meaning."""
 

@@ -66,7 +66,7 @@ def test_an_operators_keys() -> None:
     assert keymap({}) == {}
     assert keymap({"journal.follow": "F,end"}) == {"journal.follow": "F,end"}
     assert keymap({"watch.search": "ctrl+s"}) == {"watch.search": "ctrl+s"}
-    assert keymap({"watch.zoom": "s", "journal.severity": "S"})
+    assert keymap({"watch.zoom": "s", "journal.severity": "X"})
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
 from probes.hosts import open_host
 from probes.supervise import Supervisor
+from tui.commands.moves import Watches
 from tui.commands.rows import operators, tell
 from tui.commands.screen import in_loop, need_terminal, show
 from tui.desk import Desk
@@ -71,14 +72,19 @@ async def _run(
     since: str | None,
     read_only: bool,
 ) -> Exit:
-    async with live(host, deployment, config, name=name, record=record, since=since, read_only=read_only) as desk:
+    def open_one(wanted: Deployment, called: str) -> AbstractAsyncContextManager[Desk]:
+        way, when = (host, since) if wanted is deployment else (open_target(wanted.target), None)
+        return live(way, wanted, config, name=called, record=record, since=when, read_only=read_only)
+
+    async with Watches(config, open_one) as watches:
+        desk = await watches.open(deployment, name)
         drawing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "tui.app"))  # meanwhile
         await first_answer(desk.watching)
         need_terminal("firstlight watch")
         await drawing
         await show(desk.watching, config, desk)
-        path = desk.watching.status().recording
-    if path:
+        paths = [path for desk in watches.opened if (path := desk.watching.status().recording)]
+    for path in paths:
         print(f"recorded in {path}.gz", file=sys.stderr)
     return Exit.OK
 
@@ -100,7 +106,9 @@ async def live(
     None: as configured. ``keep``: False: nothing is recorded or can be read back, and no hooks fire: a watch for
     figures alone. ``gpu_interval``: seconds between two samples of the GPUs at least."""
     unit, endpoint = deployment.unit, deployment.endpoint
-    supervisor = _supervisor(host, deployment, since=since, gpu_interval=max(gpu_interval, config.defaults.gpu_interval))
+    supervisor = _supervisor(
+        host, deployment, since=since, gpu_interval=max(gpu_interval, config.defaults.gpu_interval)
+    )
     record = keep and (config.defaults.record if record is None else record)
     redactor = _redactor(config)
     tape: SessionWriter | Unkept = Unkept(redactor)

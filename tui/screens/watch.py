@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, Protocol
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -16,6 +16,7 @@ from textual.widget import Widget
 
 from tui.keys import bindings
 from tui.lines import LineStore
+from tui.operations.conducted import Conducted, conduct, may
 from tui.recordings import can_note, show_recordings, write_note
 from tui.scene import Scene
 from tui.screens.choice import Choice
@@ -55,8 +56,12 @@ def shape(width: int, height: int) -> Shape:
     return "wide" if width >= 160 and height >= 42 else "middle"
 
 
+class Follower(Protocol):
+    def show(self, scene: Scene) -> None: ...
+
+
 class WatchScreen(Screen[None]):
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch"), *bindings("session")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch"), *bindings("session"), *bindings("operate")]
     AUTO_FOCUS = "#journal"
 
     around: ClassVar[int] = 3
@@ -70,19 +75,21 @@ class WatchScreen(Screen[None]):
         self.serving = Serving()
         self.findings = Findings()
         self.journal = Journal(store, zone)
+        self.followers: set[Follower] = set()
+        """Screens over this one that show the same pictures."""
         self._zone = zone
         self._scene: Scene | None = None
         self._current = "journal"
         self._zoomed = False
         self._laid_out: object = None
+        self.laid_out = asyncio.Event()
+        """Set once everything is in its place, so that it can be shown."""
 
     def compose(self) -> ComposeResult:
         yield Header()
         yield Tabs()
         with Grid(id="panes"):
             yield self.load
-        self.laid_out = asyncio.Event()
-        """Set once everything is in its place, so that it can be shown."""
             yield self.gpu
             yield self.storage
             yield self.serving
@@ -99,13 +106,18 @@ class WatchScreen(Screen[None]):
     def on_mount(self) -> None:
         self.query_one(SearchLine).display = False
         self._arrange()
+        self.laid_out.set()
 
     # -- showing
 
     def show(self, scene: Scene) -> None:
         """Show a picture; only what differs from the last one is painted."""
+        self._paint(scene)
+        for follower in tuple(self.followers):
+            follower.show(scene)
+
+    def _paint(self, scene: Scene) -> None:
         first = self._scene is None
-        self.laid_out.set()
         self._scene = scene
         self._arrange()
         self.query_one(Header).show(scene)
@@ -116,6 +128,10 @@ class WatchScreen(Screen[None]):
             self._show_tabs()
         if first:
             self.refresh_bindings()
+
+    @property
+    def scene(self) -> Scene | None:
+        return self._scene
 
     @property
     def picture(self) -> View | None:
@@ -249,6 +265,8 @@ class WatchScreen(Screen[None]):
             self.action_pane("journal")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "operate":
+            return self._may(str(parameters[0]))
         if action == "search":
             return not isinstance(self.focused, SearchLine)
         if action == "zoom":
@@ -262,6 +280,14 @@ class WatchScreen(Screen[None]):
         if action == "back":
             return self._zoomed or self.journal.search is not None or self._current != "journal"
         return super().check_action(action, parameters)
+
+    # -- recordings
+
+    def action_note(self) -> None:
+        write_note(self.app)
+
+    def action_recordings(self) -> None:
+        show_recordings(self.app)
 
     # -- search
 
@@ -282,13 +308,22 @@ class WatchScreen(Screen[None]):
         if message.wanted is not None:
             self.journal.find(message.wanted)
 
-    # -- recordings
+    # -- acting on the unit
 
-    def action_note(self) -> None:
-        write_note(self.app)
+    acts: ClassVar[bool] = True
+    """Whether what it shows goes on now and can be acted on."""
 
-    def action_recordings(self) -> None:
-        show_recordings(self.app)
+    def _may(self, what: str) -> bool | None:
+        if what == "steps":
+            return self.picture is not None and self.picture.action is not None
+        return may(self.app, what) if self.acts and not isinstance(self.focused, SearchLine) else False
+
+    def action_operate(self, what: str) -> None:
+        if what == "steps":
+            if isinstance(self.app, Conducted):
+                self.app.show_steps(self)
+        else:
+            conduct(self.app, what)
 
     # -- whole lines, findings, choices
 

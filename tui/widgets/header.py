@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from tui.operations.words import in_a_line
 from tui.scene import Scene
 from tui.signs import LINKS, STATES
 from tui.text import clip, safe
@@ -51,10 +52,12 @@ def header(scene: Scene, width: int) -> list[Row]:
         Piece(0, _names(view, width - 2 - _GAP - _width(badge))),
         Piece(0, badge),
         Piece(1, _progress(view)),
+        Piece(1, _action(view)),
         Piece(2, _elapsed(view)),
         Piece(3, _forecast(scene)),
         Piece(5, _link(scene), right=True),
         Piece(4, _backlog(scene), right=True),
+        Piece(6, _others(scene), right=True),
         Piece(6, _recording(scene), right=True),
         Piece(1, _mode(scene), right=True),
     ]
@@ -136,6 +139,14 @@ def count(progress: Progress) -> str:
     return f"{progress.done:,.0f}/{progress.total:,.0f}" if progress.unit != "bytes" else ""
 
 
+def _action(view: View) -> Row:
+    """What an operator is doing to the unit, or has failed to do."""
+    if view.action is None:
+        return Row()
+    text, style = in_a_line(view.action, view.now)
+    return Row()(text, style)
+
+
 def _elapsed(view: View) -> Row:
     load = view.load
     if load is None:
@@ -197,6 +208,15 @@ def _backlog(scene: Scene) -> Row:
     """A long back-log is being read behind what is shown: what is said is not the last word yet."""
     share = scene.status.backlog
     return Row() if share is None else Row()(f"reading back-log {share:.0%}", "warn")
+
+
+def _others(scene: Scene) -> Row:
+    """Who else looks at this watch."""
+    others = scene.status.others
+    if not others:
+        return Row()
+    more = f" +{len(others) - 1}" if len(others) > 1 else ""
+    return Row()("with ", "muted")(clip(safe(others[0]), 30) + more)
 
 
 def _recording(scene: Scene) -> Row:

@@ -11,8 +11,9 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from probes.readings import Sample
+from probes.readings import MetricsReading, Sample
 
 Kind = Literal["gauge-sum", "gauge-mean", "counter", "histogram", "positions"]
 
@@ -66,6 +67,14 @@ def _named() -> dict[str, tuple[Figure, int, str]]:
             for kind in kinds:
                 found[f"{name}_{kind}" if kind else name] = figure, place, kind
     return found
+
+
+def thinned(reading: MetricsReading) -> MetricsReading:
+    """The reading with only those samples that anything is made of: under half of a busy page. One that has none of
+    them stays as it is, since even that says that something answers."""
+    known = _named()
+    kept = tuple(sample for sample in reading.samples if sample.name in known)
+    return replace(reading, samples=kept) if kept and len(kept) < len(reading.samples) else reading
 
 
 def read_page(samples: Iterable[Sample]) -> Page:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from probes.clock import SYSTEM, Clock, StoryClock
-from probes.readings import AnyReading, BacklogReading, JournalLine, Reading, UnitFile
+from probes.readings import AnyReading, BacklogReading, JournalLine, MetricsReading, Reading, UnitFile
 from watch.batch import Batch, Mode, SourceStatus
 from watch.changes import Changes
 from watch.ledger import Ledger
+from watch.metrics import thinned
 from watch.provisional import Provisional
 from watch.session import FLUSH_SECONDS
 from watch.state import WatchState
@@ -213,6 +214,8 @@ class Watching:
                 await self._provisional.take(reading, [self._tape.clean(line) for line in reading.lines])
                 self._changed(Changes.JOURNAL)
                 continue
+            if isinstance(reading, MetricsReading):
+                reading = thinned(reading)
             offset, kept = self._tape.keep(reading)
             self._provisional.see(kept)
             if isinstance(kept, JournalLine):

@@ -24,9 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.metrics import PageParser
-from probes.readings import MetricsReading, Sample
+from probes.readings import MetricsReading, Sample, encode
 from tests.watch.feeds import RECORDINGS, TESTS
-from watch.metrics import figures, read_page
+from watch.metrics import figures, read_page, thinned
 from watch.serving import Serving
 
 B1 = RECORDINGS / "gpu-h200x2" / "b1-ngram-cold-cache"
@@ -217,6 +217,23 @@ def test_nothing_within_the_window_is_nothing_and_not_the_past() -> None:
     assert view is not None
     assert view.ttft is None
     assert view.generation_tps == 0.0
+
+
+def test_what_is_kept_of_a_page_tells_as_much_as_the_whole() -> None:
+    whole, thin = Serving(), Serving()
+    for at, text in pages(B1):
+        page = reading(at, text)
+        whole.apply(page)
+        thin.apply(thinned(page))
+        assert thin.view() == whole.view()
+    assert len(encode(thinned(page))) < 0.5 * len(encode(page))
+
+
+def test_a_page_of_nothing_known_is_kept_as_it_is() -> None:
+    page = reading(1.0, "process_cpu_seconds_total 3.0\n")
+    assert page.samples
+    assert thinned(page) is page
+    assert thinned(MetricsReading(at=1.0, error="refused")).error == "refused"
 
 
 def test_every_name_of_the_table_stands_in_it_once_and_says_where_it_was_seen() -> None:

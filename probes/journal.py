@@ -1,13 +1,15 @@
 """The journal of one unit, followed: what was said since the load began and what is said now, from one command.
 
-Backlog and follow come from the same ``journalctl`` (two would leave a hole between them). After a break it begins
-again *at* the last record taken, which must then come first: that proves that nothing is missing between.
+Backlog and follow come from the same ``journalctl`` where that can give both: following, it leaves out earlier boots
+(systemd 250 to 257, whatever it is told), and they are then read before, to their end. After a break, and between
+those two, it begins again *at* the last record taken, which must come first: that proves that nothing is missing.
 ``--after-cursor`` cannot prove it, and skips one record more when that one is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from probes.ahead import Ahead
@@ -27,6 +29,7 @@ NEVER_STARTED = "-60s"
 RIGHTS = "id -u; id -un; journalctl --no-pager -n 0 2>&1"
 """With ``-o export`` journalctl does not say what it may not read: asked apart, in the format for people."""
 FIRST = "journalctl \"$@\" | sed -n '/^__CURSOR=/{p;q;}'"
+BOOT = "cat /proc/sys/kernel/random/boot_id"
 LAST_INVOCATION = "journalctl \"$@\" | sed -n '/^_*[A-Z]*_*INVOCATION_ID=/{p;q;}'"
 
 
@@ -103,18 +106,37 @@ class JournalProbe:
         decoder = self._decoder
         resuming = decoder.cursor
         start = await self._start()
-        decoder.restart(resuming)
-        argv = ["journalctl", "-o", "export", f"--output-fields={','.join(FIELDS)}", "--no-pager"]
-        argv += ["--follow", "--no-tail", *start, *self._matches()]
-        alive = False
         before, ahead = self._ahead, Ahead(self._host, self._unit, self._matches(), start[0], self._clock)
         self._ahead = ahead
         ahead.shown = before is not None and before.shown
-        async with self._host.stream(argv) as stream, aclosing(chunks(stream, SILENCE)) as pieces, ahead:
+        async with ahead:
+            boot = await self._boot()
+            if (self._since is not None and not resuming) or _other_boot(start[0], boot):
+                async with aclosing(self._read(start, ahead, resuming, follow=False)) as earlier:
+                    async for out in earlier:
+                        yield out
+                if decoder.cursor:
+                    start, resuming = [f"--cursor={decoder.cursor}"], decoder.cursor
+            async with aclosing(
+                self._read(start, ahead, resuming, follow=True, proof=not _other_boot(start[0], boot))
+            ) as lines:
+                async for out in lines:
+                    yield out
+
+    async def _read(
+        self, start: list[str], ahead: Ahead, resuming: str, *, follow: bool, proof: bool = True
+    ) -> AsyncGenerator[list[Reading], None]:
+        """One ``journalctl``. ``proof``: its first record must be the one that is resumed after."""
+        decoder = self._decoder
+        decoder.restart(resuming)
+        argv = ["journalctl", "-o", "export", f"--output-fields={','.join(FIELDS)}", "--no-pager"]
+        argv += [*(("--follow", "--no-tail") if follow else ()), *start, *self._matches()]
+        alive = False
+        async with self._host.stream(argv) as stream, aclosing(chunks(stream, SILENCE)) as pieces:
             async for chunk in pieces:
                 out: list[Reading] = [*(decoder.flush() if chunk is None else decoder.feed(chunk))]
                 if resuming and decoder.resumed is not None:
-                    out[:0] = self._gap(decoder.resumed)
+                    out[:0] = self._gap(decoder.resumed or not proof)
                     resuming = ""
                 if decoder.skipped.bytes > self._skipped and (out or chunk is None):
                     out.append(self._noise())
@@ -123,10 +145,16 @@ class JournalProbe:
                     alive = True
                     yield out
             status = await stream.wait()
-        rest: list[Reading] = [*decoder.flush()]
+        rest: list[Reading] = [*decoder.flush()] if follow or status else []
         if rest:
             yield rest
-        raise self._ended(status, stream.stderr)
+        if follow or status:
+            raise self._ended(status, stream.stderr)
+
+    async def _boot(self) -> str:
+        """The boot that the host is in, as a cursor has it; empty where it does not say."""
+        done = await self._host.run(["sh", "-c", BOOT])
+        return done.stdout.decode("ascii", "replace").strip().replace("-", "")
 
     def _matches(self) -> list[str]:
         return matches(self._unit, self._uid if self._user else "")
@@ -228,6 +256,12 @@ class JournalProbe:
             self._lost_cursor = True
         why = words(stderr) or f"exit status {status}"
         return ProbeFailed(f"journalctl ended: {why}; it is begun again after the last line read", state="ended")
+
+
+def _other_boot(start: str, boot: str) -> bool:
+    """Whether a ``--cursor=`` lies in another boot than this one."""
+    place = re.search(r";b=([0-9a-f]{32});", start)
+    return place is not None and len(boot) == 32 and place[1] != boot
 
 
 def has_manager_line(lines: list[Reading]) -> bool:

@@ -121,6 +121,7 @@ _SCRIPTS: dict[str, Callable[[Stage], bytes]] = {
     gpu_probe.APPS: files.holders,
     model_probe.SCRIPT: files.checkpoint,
     ahead.TAIL: lambda stage: b"",
+    journal_probe.BOOT: lambda stage: f"{stage.story.boot}\n".encode(),
     journal_probe.RIGHTS: lambda stage: b"0\nroot\n",
     journal_probe.FIRST: _first_cursor,
     journal_probe.LAST_INVOCATION: _last_invocation,

@@ -38,10 +38,10 @@ def boot() -> Iterator[Callable[..., Machine]]:
     """Boots one more host, powered off at the end of the run: for tests that harm theirs."""
     booted: list[Machine] = []
 
-    def one(name: str = "llm-three", binds: tuple[Path, ...] = ()) -> Machine:
+    def one(name: str = "llm-three", binds: tuple[Path, ...] = (), journal: Path | None = None) -> Machine:
         if reason := obstacle():
             pytest.skip(reason)
-        machine = Machine(name, binds)
+        machine = Machine(name, binds, journal)
         try:
             machine.boot()
         except CannotBoot as error:

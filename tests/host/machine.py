@@ -156,11 +156,14 @@ class Said:
 class Machine:
     """One booted host. ``run`` and ``do`` act on it from beside it, as root, without its sshd."""
 
-    def __init__(self, name: str = "llm-two", binds: Sequence[Path] = ()) -> None:
+    def __init__(self, name: str = "llm-two", binds: Sequence[Path] = (), journal: Path | None = None) -> None:
+        """``journal``: a folder of this machine that holds the host's journal, so that it outlives a reboot."""
         self.name = name
+        self.journal = journal
         self.port = free_port()
         self.binds = tuple(binds)
         """Folders of this machine, seen inside, read-only, at the same path."""
+        self._id = uuid.uuid4()
         self.leader = 0
         """Process id of its init, on this machine."""
         self._stack = contextlib.ExitStack()
@@ -196,12 +199,13 @@ class Machine:
             "--volatile=overlay",
             f"--machine=firstlight-{uuid.uuid4().hex[:8]}",
             f"--hostname={self.name}",
-            f"--uuid={uuid.uuid4()}",
+            f"--uuid={self._id}",
             "--resolv-conf=off",
             "--timezone=off",
             "--link-journal=no",
             f"--bind-ro={config}:/etc/ssh/sshd_config.d/firstlight.conf",
             *(f"--bind-ro={folder}" for folder in self.binds),
+            *([f"--bind={self.journal}:/var/log/journal"] if self.journal else []),
         ]
         if groups:
             command.append("--keep-unit")
@@ -276,6 +280,31 @@ class Machine:
     def power_off(self) -> None:
         """Power off; nothing of it is left."""
         self._stack.close()
+
+    def reboot(self) -> None:
+        """Reboot, as ``systemctl reboot`` does, and wait until it is up again: a new boot, the same machine. What was
+        changed on its disk is gone, but for the journal where that has a folder of its own."""
+        assert self._process is not None
+        self.run("systemctl", "reboot", check=False)
+        self._process.wait(BOOT_LIMIT)  # systemd-nspawn leaves it to whoever started it to start it again
+        self._stack.close()
+        self.boot()
+
+    def pids(self) -> list[int]:
+        """All of its processes, by their ids on this machine."""
+        space = os.readlink(f"/proc/{self.leader}/ns/pid")
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                if os.readlink(entry / "ns/pid") == space:
+                    found.append(int(entry.name))
+        return found
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send this to every process of it: SIGSTOP freezes the host, SIGCONT thaws it."""
+        for pid in sorted(self.pids(), reverse=number == signal.SIGCONT):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def __enter__(self) -> Machine:
         self.boot()

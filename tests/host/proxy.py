@@ -23,6 +23,8 @@ class Proxy:
         """connections so far, refused ones not counted"""
         self.delay = 0.0
         """seconds that each piece waits, in each direction"""
+        self.rate = 0.0
+        """bytes a second that a direction of a connection carries at most; 0: as many as come"""
         self.refusing = False
         """new connections are closed at once, as when nothing listens"""
         self._flowing = asyncio.Event()
@@ -51,6 +53,12 @@ class Proxy:
                 with contextlib.suppress(OSError):
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
+
+    def half_close(self) -> None:
+        """Every connection ends in one direction: we hear that the other side has nothing more to say."""
+        for writer in list(self._writers):
+            with contextlib.suppress(OSError, RuntimeError):
+                writer.write_eof()
 
     def freeze(self) -> None:
         """Nothing passes any more, in either direction, and nobody is told."""
@@ -88,6 +96,8 @@ class Proxy:
         while data := await reader.read(PIECE):
             if self.delay:
                 await asyncio.sleep(self.delay)
+            if self.rate:
+                await asyncio.sleep(len(data) / self.rate)
             await self._flowing.wait()
             writer.write(data)
             await writer.drain()

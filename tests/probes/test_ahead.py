@@ -11,7 +11,7 @@ from probes.ahead import HEAD, NEWEST
 from probes.journal import JournalProbe
 from probes.readings import BacklogReading, JournalLine, Reading
 from tests.probes.hosts import Programs, Reader
-from tests.probes.journals import HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, said, write_journal
+from tests.probes.journals import BOOTED, HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, said, write_journal
 
 pytestmark = pytest.mark.skipif(
     not (HAS_JOURNALCTL and JOURNAL_REMOTE.exists()), reason="needs journalctl and Debian's systemd-journal-remote"
@@ -31,8 +31,9 @@ class Machine(Programs):
         self.gate = folder / "gate"
         self.gate.touch()
         real = f'/usr/bin/journalctl --file="{self.file}" "$@"'
-        held = f'{{ stdbuf -o0 head -c {HOLD}; while [ -e "{self.gate}" ]; do sleep 0.05; done; cat; }}'
+        held = f'{{ stdbuf -o0 head -c {HOLD}; while [ -e "{self.gate}" ]; do sleep 0.05; done; /bin/cat; }}'
         self.put("journalctl", f'case "$*" in *--follow*) {real} | {held} ;; *) exec {real} ;; esac')
+        self.put("cat", BOOTED)
 
     def say(self, first: int, last: int) -> None:
         export = b"".join(said(number, b"line %d" % number) for number in range(first, last + 1))

@@ -9,8 +9,9 @@ import pytest
 from probes.journal import JournalProbe, has_manager_line, matches
 from probes.probe import ProbeFailed
 from probes.readings import JournalLine, ProbeReading
+from tests.probes import journals
 from tests.probes.hosts import Programs, Reader
-from tests.probes.journals import HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, said, write_journal
+from tests.probes.journals import BOOTED, HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, said, write_journal
 
 pytestmark = pytest.mark.skipif(
     not (HAS_JOURNALCTL and JOURNAL_REMOTE.exists()), reason="needs journalctl and Debian's systemd-journal-remote"
@@ -28,6 +29,7 @@ class Machine(Programs):
         self.said = 0
         self.real = f'exec /usr/bin/journalctl --file="{self.file}" "$@"\n'
         self.put("journalctl", self.real)
+        self.put("cat", BOOTED)
 
     def say(self, *messages: bytes | str, **fields: str) -> None:
         export = b""
@@ -52,6 +54,23 @@ def texts(reader: Reader) -> list[str]:
 
 async def read_until(probe: JournalProbe, last: str) -> Reader:
     return await Reader(probe.batches()).until(lambda reader: last in texts(reader))
+
+
+async def test_a_load_that_began_before_the_host_s_reboot_is_read_from_there(machine: Machine) -> None:
+    """Following, journalctl gives lines of the current boot alone, whatever it is told."""
+    machine.say("one", "two")
+    other = journals.BOOT
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journals, "BOOT", "0b" * 16)
+        machine.say("three", "four")
+        machine.put("cat", journals.BOOTED.replace(other, journals.BOOT))
+        probe = JournalProbe(machine.host, "vllm.service", invocation=INVOCATION)
+        reader = await read_until(probe, "four")
+        machine.say("five")
+        await reader.until(lambda reader: "five" in texts(reader))
+    assert texts(reader) == ["one", "two", "three", "four", "five"]
+    assert reader.of(ProbeReading) == []
+    await reader.stop()
 
 
 async def test_backlog_and_what_is_said_now_come_from_one_command(machine: Machine) -> None:

@@ -1,0 +1,147 @@
+"""Whatever happens to the host: its journal, its clock's journal, its life."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.chaos.watched import Watched, all_is_well, chatty, recorded, recordings, same, watched
+from tests.host.conftest import Keyring
+from tests.host.machine import Machine
+from tests.host.proxy import Proxy
+from tests.host.service import Entry, Service, fresh_name, shell
+from tests.host.watcher import nothing_left
+
+
+async def test_journald_is_restarted_rotated_vacuumed(
+    machine: Machine, target: str, service: Service, chance: random.Random, tmp_path: Path
+) -> None:
+    """What was read before the host let go of it is in the recording; nothing is there twice."""
+
+    async def restart(seen: Watched) -> None:
+        await machine.do("systemctl", "restart", "systemd-journald")
+
+    async def rotate(seen: Watched) -> None:
+        await machine.do("journalctl", "--rotate")
+
+    async def vacuum(seen: Watched) -> None:
+        await seen.lines_more(5)
+        before = await service.journal()
+        known = {entry.cursor for entry in held}
+        held.extend(entry for entry in before if entry.cursor not in known)
+        await seen.until(lambda: seen.lines >= len(held), "all lines before a vacuum")
+        await machine.do("journalctl", "--rotate", "--vacuum-files=1")
+
+    held: list[Entry] = []
+    faults: list[Callable[[Watched], Awaitable[None]]] = [restart, rotate, vacuum, rotate, restart, vacuum]
+    chance.shuffle(faults)
+    service.write_server(chatty(8.0, 40))
+    async with watched(target, service.name) as seen:
+        await seen.linked()
+        await service.start()
+        for fault in faults:
+            await seen.lines_more(chance.randint(1, 30))
+            await fault(seen)
+        await seen.until(lambda: seen.view.state == "ready", "ready")
+        await service.stop()  # a server writes a line for each time it is asked how it is
+        await seen.caught_up(service)
+    (path,) = recordings()
+    lines = recorded(path)
+    numbers = [int(line.text.split()[-1]) for line in lines if "] line " in line.text]
+    assert numbers == list(range(len(numbers)))
+    assert len({line.cursor for line in lines}) == len(lines)
+    rest = iter([Entry(line.cursor, line.text) for line in lines])
+    known = {entry.cursor for entry in held}
+    held += [entry for entry in await service.journal() if entry.cursor not in known]
+    assert all(entry in rest for entry in held), "in the host's order"
+    await nothing_left(machine)
+
+
+async def test_the_host_freezes_and_thaws(
+    machine: Machine, proxy: Proxy, service: Service, chance: random.Random, tmp_path: Path
+) -> None:
+    """Every process of it stops, sshd in the middle of a word; once for so long that the link is given up."""
+    service.write_server(chatty(6.0, 40))
+    async with watched("far", service.name) as seen:
+        await seen.linked()
+        await service.start()
+        await seen.lines_more(10)
+        machine.signal(signal.SIGSTOP)
+        await asyncio.sleep(chance.uniform(0.5, 3.0))
+        machine.signal(signal.SIGCONT)
+        await seen.lines_more(10)
+        machine.signal(signal.SIGSTOP)
+        try:
+            await seen.until(lambda: seen.links[-1] != "up", "the end of the link", 40)
+        finally:
+            machine.signal(signal.SIGCONT)
+        await seen.linked()
+        await seen.until(lambda: seen.view.state == "ready", "ready")
+        await service.stop()  # a server writes a line for each time it is asked how it is
+        await seen.caught_up(service)
+    await all_is_well(machine, service, tmp_path)
+
+
+async def test_a_unit_crashes_and_crashes(
+    machine: Machine, target: str, service: Service, chance: random.Random, tmp_path: Path
+) -> None:
+    """Dozens of loads in seconds, each its own; systemd gives up in the end, and so it is told."""
+    crash = "echo loading; echo RuntimeError: no; exit 1"
+    service.write(
+        "[Unit]\nStartLimitIntervalSec=600\nStartLimitBurst=25\n"
+        f"[Service]\nRestart=always\nRestartSec=0.05\nExecStart={shell(crash)}\n"
+    )
+    async with watched(target, service.name) as seen:
+        await seen.linked()
+        await service.start()
+        await seen.until(lambda: seen.view.state == "failed" and len(seen.view.loads) >= 25, "the last failure")
+        await seen.caught_up(service)
+        assert seen.view.state == "failed"
+        assert len(seen.view.loads) == 25
+    await all_is_well(machine, service, tmp_path)
+
+
+async def test_the_host_is_rebooted(
+    keyring: Keyring, boot: Callable[..., Machine], chance: random.Random, tmp_path: Path
+) -> None:
+    """A new boot, the same journal: the load before and the load after are in one recording."""
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    machine = boot("llm-reboot", journal=journal)
+    async with Proxy(machine.port) as proxy:
+        keyring.add("far", proxy.port, machine.host_key)
+        service = Service(machine, fresh_name())
+        service.write_server(chatty(4.0, 40))
+        async with watched("far", service.name) as seen:
+            await seen.linked()
+            await service.start()
+            await seen.lines_more(chance.randint(10, 60))
+            await asyncio.to_thread(machine.reboot)
+            await seen.until(lambda: seen.links.count("up") >= 2 and seen.links[-1] == "up", "the link")
+            service.write_server(chatty(4.0, 40))
+            await service.start()
+            await seen.until(lambda: seen.view.state == "ready", "ready")
+            await service.stop()
+            await seen.caught_up(service)
+            assert len(seen.view.loads) == 2
+        await all_is_well(machine, service, tmp_path)
+
+
+async def test_the_operator_s_disk_is_full(
+    machine: Machine, target: str, service: Service, chance: random.Random, small_disk: Path
+) -> None:
+    """The recording stops with a reason and is whole as far as it goes; the watch goes on, and shows every line."""
+    service.write_server(chatty(5.0, 400))
+    async with watched(target, service.name) as seen:
+        await seen.linked()
+        await service.start()
+        await seen.until(lambda: seen.desk.watching.status().recording_error, "the end of the recording")
+        assert "no room left" in seen.desk.watching.status().recording_error
+        await seen.until(lambda: seen.view.state == "ready", "ready")
+        await service.stop()  # a server writes a line for each time it is asked how it is
+        await seen.caught_up(service)
+    (path,) = recordings()
+    same(path, await service.journal(), begin=True)

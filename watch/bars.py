@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -56,42 +57,47 @@ def parse_bar(message: str) -> Bar | None:
 
 
 def _parse(text: str) -> Bar | None:
-    bars = list(_BAR.finditer(text))
-    if not bars:
+    found: re.Match[str] | None = None
+    for found in _BAR.finditer(text):
+        pass  # the last one counts
+    if found is None:
         count = _COUNT.search(text)
         if count is None:
             return None
         done, total = float(count["done"]), float(count["total"])
         return Bar(count["label"], done, total, "it", None, None, None, int(count["percent"]))
-    found = bars[-1]
+    label, percent, done, total, elapsed, left, pace, scale, per = found.groups()
     unit, rate = "it", None
-    if found["unit"] is not None:
-        inverse = found["unit"].startswith("s/") and not found["unit"].endswith("/s")
-        unit = found["unit"][2:] if inverse else found["unit"][:-2]
-        if found["rate"] != "?":
-            rate = _amount(found["rate"] + found["scale"], 1024 if unit == "B" else 1000)
+    if per is not None:
+        inverse = per.startswith("s/") and not per.endswith("/s")
+        unit = per[2:] if inverse else per[:-2]
+        if pace != "?":
+            rate = _amount(pace + scale, 1024 if unit == "B" else 1000)
             if inverse:
                 rate = 1 / rate if rate else None
     base = 1000
     if unit == "B":
         unit, base = "bytes", 1024
     return Bar(
-        label=(found["label"] or "").strip(),
-        done=_amount(found["done"], base),
-        total=_amount(found["total"], base),
+        label=(label or "").strip(),
+        done=_amount(done, base),
+        total=_amount(total, base),
         unit=unit,
-        elapsed=_clock(found["elapsed"]),
-        left=_clock(found["left"]),
+        elapsed=_clock(elapsed),
+        left=_clock(left),
         rate=rate,
-        percent=int(found["percent"]),
+        percent=int(percent),
     )
 
 
 def _amount(figure: str, base: int) -> float:
+    if figure.isdigit():
+        return float(figure)
     suffix = figure[-1] if figure[-1] in _POWERS else ""
     return float(figure[: len(figure) - len(suffix)]) * float(base ** _POWERS[suffix])
 
 
+@lru_cache(maxsize=1024)
 def _clock(text: str) -> float | None:
     if text == "?":
         return None

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import re2
 
-BLOCK = 32
+BLOCK = 16
 """Lines that are asked at once."""
 SPAN = 4096
 """Bytes of a chunk that are asked at once."""
@@ -68,14 +68,20 @@ class Matcher:
         if self._empty:
             return out
         for start in range(0, len(texts), BLOCK):
-            block = texts[start : start + BLOCK]
-            if len(block) > 1 and not self.rows("\n".join(block)):
-                continue
-            for index, text in enumerate(block, start):
-                rows = self.rows(text)
+            self._within(texts, start, min(start + BLOCK, len(texts)), out)
+        return out
+
+    def _within(self, texts: Sequence[str], start: int, stop: int, out: list[tuple[int, list[int]]]) -> None:
+        """``batch`` of a part: what all of it together does not hold, none of its texts does."""
+        if stop - start <= 1:
+            for index in range(start, stop):
+                rows = self.rows(texts[index])
                 if rows:
                     out.append((index, rows))
-        return out
+        elif self.rows("\n".join(texts[start:stop])):
+            middle = (start + stop) // 2
+            self._within(texts, start, middle, out)
+            self._within(texts, middle, stop, out)
 
     def lines(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Spans (start, end without the newline) of the lines of a chunk in which any pattern occurs, in order."""

@@ -161,7 +161,9 @@ class WatchState:
                 or line.truncated
                 or line.line_break == "line-max"
             ):
-                changes |= self._line(line, rows)
+                more = self._line(line, rows)
+                if more is not changes:
+                    changes |= more
                 if serving != (self._phase(self._load()) == "serving"):
                     return index + 1, changes
                 continue

@@ -412,7 +412,7 @@ def test_what_changed_is_named() -> None:
     assert state.apply(LinkReading(at=T, state="up")) & Changes.LINK
     assert state.apply(ProbeReading(at=T, probe="gpu", state="missing")) & Changes.SOURCES
     assert state.apply(UnitFile(at=T, unit="vllm", text="")) & Changes.UNIT
-    assert state.apply(Note(at=T, text="x")) in (Changes.NONE, Changes.FINDINGS)
+    assert state.apply(Note(at=T, text="x")) & Changes.ACTION
     state.apply_lines([*BEGINNING, engine(20)])
     assert state.apply(said(30, "nothing known", "EngineCore", 6)) == Changes.JOURNAL
 

@@ -34,7 +34,7 @@ _ROLE: Final = 16
 TABLE: Final = 84
 """Cells of the table where a chart stands beside it."""
 
-_CHART_PERIOD: Final = 1.0
+_CHART_PERIOD: Final = 2.0
 """Seconds, of the operator's own time, at least, between two drawings of the chart: plotext takes about 12 ms for one.
 In a load of an hour half a column is as much as half a minute."""
 
@@ -52,6 +52,8 @@ class Gpu(Pane):
     def __init__(self) -> None:
         super().__init__()
         self._chart_key: object = None
+        self._chart_levels: list[float] = []
+        """in dots, unrounded: a level that trembles about the edge of a dot must not have it drawn each time"""
         self._chart_end = 0.0
         """the time at its right edge"""
         self._chart: list[Row] = []
@@ -120,12 +122,13 @@ class Gpu(Pane):
         assert gpu is not None
         start, end = _span(scene.view, gpu)
         step = max((end - start) / (2 * width), _CHART_PERIOD * max(1.0, scene.status.speed))
-        dots = [round(4 * height * share) for share in _shares(gpu)]
+        levels = [4 * height * share for share in _shares(gpu)]
         load = scene.view.load
         begun = [phase.started for phase in load.phases] if load is not None else []
-        key = (width, height, start, dots, gpu.expected_mib, begun)
-        if key != self._chart_key or not 0 <= end - self._chart_end < step:
-            self._chart_key, self._chart_end = key, end
+        key = (width, height, start, len(levels), gpu.expected_mib, begun)
+        moved = any(abs(now - then) >= 1.0 for now, then in zip(levels, self._chart_levels, strict=False))
+        if key != self._chart_key or moved or not 0 <= end - self._chart_end < step:
+            self._chart_key, self._chart_levels, self._chart_end = key, levels, end
             self._chart = _draw_chart(scene.view, gpu, scene.zone, width, height)
         return self._chart
 

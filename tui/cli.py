@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from probes.version import __version__
-from tui import cli_checks, cli_headless
+from tui import cli_bench, cli_checks, cli_headless, cli_sessions
 from tui.exits import Ending, Exit, table
 
 EXITS = f"""Exit status:
@@ -20,7 +20,7 @@ EXITS = f"""Exit status:
 
 app = typer.Typer(
     name="firstlight",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -70,6 +70,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback(epilog=EXITS)
 def firstlight(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -78,10 +79,20 @@ def firstlight(
         typer.Option(metavar="FILE", help="This configuration instead of ~/.config/firstlight/firstlight.toml."),
     ] = None,
 ) -> None:
-    """Watch a large model being deployed, from systemctl start to its first token."""
+    """Watch a large model being deployed, from systemctl start to its first token.
+
+    Without a command, in a terminal: choose what to watch.
+    """
     from tui.commands.settings import choose
 
     choose(config)
+    if ctx.invoked_subcommand is None:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            print(ctx.get_help(), file=sys.stderr)
+            raise typer.Exit(Exit.USAGE)
+        from tui.commands.start import run
+
+        raise typer.Exit(run())
 
 
 @app.command(epilog="\b\nExample:\n  firstlight watch root@llm-two kimi-k25-int4-ngram\n  firstlight watch kimi")
@@ -100,6 +111,9 @@ def watch(
         ),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take every action on the host away.")] = False,
+    daemon: Annotated[
+        bool, typer.Option("--daemon", help="Go on in the background, without a terminal: see firstlight attach.")
+    ] = False,
 ) -> None:
     """Watch a unit on a host, or a deployment of the configuration."""
     from tui.commands.named import named
@@ -109,6 +123,10 @@ def watch(
     config = configuration()
     check_looks(config)
     found = named(config, words, endpoint=endpoint, user=user)
+    if daemon:
+        from tui.commands.daemon import begin
+
+        raise typer.Exit(begin(found, record=record, since=since))
     raise typer.Exit(run(found.deployment, config, name=found.name, record=record, since=since, read_only=read_only))
 
 
@@ -155,5 +173,7 @@ def explain(
     raise typer.Exit(run(files, as_json=json, at=at, unit=unit))
 
 
+cli_bench.add(app)
 cli_checks.add(app)
 cli_headless.add(app)
+cli_sessions.add(app)

@@ -53,7 +53,35 @@ WAITED: dict[Waited, str] = {
 }
 
 
-def table(meaning: Mapping[Exit, str] | Mapping[Waited, str] = MEANING) -> str:
+class Benched(IntEnum):
+    """How ``firstlight bench run`` and ``bench compare`` end. What ends them before there is anything to say about a
+    result has the statuses of ``Exit``."""
+
+    OK = 0
+    WORSE = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NO_UNIT = 4
+    UNREADABLE = 5
+    NO_VERDICT = 6
+    NO_RESULT = 7
+    INTERRUPTED = 130
+
+
+BENCHED: dict[Benched, str] = {
+    Benched.OK: "not worse: at every load at most --worse-by percent less output tokens per second",
+    Benched.WORSE: "worse than that at some load",
+    Benched.USAGE: "the command line or the configuration is wrong",
+    Benched.UNREACHABLE: "the host cannot be reached without you",
+    Benched.NO_UNIT: "there is no such unit on the host",
+    Benched.UNREADABLE: "a file cannot be read, or is no result of vllm bench serve",
+    Benched.NO_VERDICT: "no verdict: failed requests, or measured in different ways",
+    Benched.NO_RESULT: "bench run: nothing was measured (refused, failed, cancelled, or the load failed)",
+    Benched.INTERRUPTED: "ended by Ctrl-C; what runs on the host goes on",
+}
+
+
+def table(meaning: Mapping[Exit, str] | Mapping[Waited, str] | Mapping[Benched, str] = MEANING) -> str:
     """For ``--help``: one status a line."""
     return "\n".join(f"{int(status):>5}  {words}" for status, words in meaning.items())
 

@@ -34,7 +34,7 @@ def flags(order: BenchOrder, level: Level, place: Place, server: Server) -> byte
     ]
     kept = {
         "preset": order.preset,
-        "firstlight": order.id,
+        "run": order.id,
         "dataset": "random",
         "input_len": str(level.input_len),
         "output_len": str(level.output_len),

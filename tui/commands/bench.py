@@ -1,0 +1,319 @@
+"""``firstlight bench run`` and ``bench cancel``: a server is measured, with or without anybody looking on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from probes.bench.orders import BenchOrder
+from probes.bench.run import bench_under_way, cancel_bench, left
+from probes.command import plain
+from probes.host import Host, HostError
+from probes.operate.orders import Rights
+from probes.operate.rights import ask_rights
+from probes.unit import full_name
+from tui.commands.bench_kept import colour, status_of, width
+from tui.commands.bench_text import compared, measured
+from tui.commands.named import Named, named
+from tui.commands.pictures import Pictures
+from tui.commands.settings import configuration
+from tui.commands.watch import live, open_target
+from tui.desk import Desk, whoami
+from tui.exits import Benched, Ending, Exit
+from tui.units import about
+from watch.benchmarks.compare import Comparison
+from watch.benchmarks.keep import compare_kept
+from watch.benchmarks.measure import measure, order_for
+from watch.benchmarks.presets import BadPreset
+from watch.benchmarks.told import comparison_json, kept_json, summaries
+from watch.config import Config
+from watch.history import Benchmark, HistoryError
+from watch.view import BenchView, View
+
+SETTLE = 60.0
+"""Seconds to wait for what the journal holds of the load, so that its version and arguments stand beside the result."""
+
+PATIENCE = 60.0
+"""Seconds to wait for the host."""
+
+
+def run(
+    words: Sequence[str],
+    *,
+    preset: str,
+    wait_ready: bool,
+    repeats: int | None,
+    worse_by: float | None,
+    endpoint: str | None,
+    user: bool | None,
+    record: bool | None,
+    as_json: bool,
+) -> Benched:
+    """Raises Ending for what only the operator can mend."""
+    config = configuration()
+    one = named(config, words, endpoint=endpoint, user=user)
+    if one.deployment.read_only or config.defaults.read_only:
+        raise Ending(Exit.USAGE, f"{one.title} is read_only in the configuration: a benchmark is work for its server")
+    order = _order(config, one, preset, repeats)
+    limit = config.defaults.worse_by if worse_by is None else worse_by
+    return asyncio.run(_run(one, config, order, wait_ready, preset, repeats, limit, record, as_json))
+
+
+def _order(config: Config, one: Named, preset: str, repeats: int | None, desk: Desk | None = None) -> BenchOrder:
+    view = desk.watching.view(desk.watching.now()) if desk is not None else None
+    unit = view.unit_reading if view is not None else None
+    try:
+        return order_for(
+            config,
+            one.deployment,
+            who=whoami(),
+            preset_name=preset,
+            repeats=repeats,
+            history=desk.history if desk is not None else None,
+            target=desk.host.name if desk is not None else "",
+            invocation=unit.invocation if unit is not None else "",
+        )
+    except BadPreset as error:
+        raise Ending(Exit.USAGE, str(error), "firstlight bench presets lists them.") from None
+
+
+async def _run(
+    one: Named,
+    config: Config,
+    order: BenchOrder,
+    wait_ready: bool,
+    preset: str,
+    repeats: int | None,
+    worse_by: float,
+    record: bool | None,
+    as_json: bool,
+) -> Benched:
+    host = open_target(one.deployment.target)
+    async with live(host, one.deployment, config, name=one.name, record=record) as desk:
+        looking = _Looking(desk)
+        try:
+            if not await looking.until_ready(wait_ready):
+                return Benched.NO_RESULT
+            order = _order(config, one, preset, repeats, desk)
+            shown = await _measured(desk, order, looking)
+        except asyncio.CancelledError:
+            print(
+                "what runs on the host goes on: the same command finds it again, firstlight bench cancel ends it",
+                file=sys.stderr,
+            )
+            raise
+        finally:
+            await looking.close()
+        return _told(desk, shown, worse_by, as_json)
+
+
+class _Looking:
+    """Takes in the watch beside the benchmark, and says on standard error what becomes of both."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._pictures = Pictures(desk.watching)
+        self._said = ""
+        self._step = -1
+        self._changed = asyncio.Condition()
+        self._ended = False
+        self._task = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        views = aiter(self._pictures)
+        try:
+            async for view in views:
+                if view.benchmark is not None:
+                    self._bench(view.benchmark)
+                async with self._changed:
+                    self._changed.notify_all()
+        finally:
+            self._ended = True
+            await views.aclose()
+            async with self._changed:
+                self._changed.notify_all()
+
+    @property
+    def view(self) -> View:
+        return self._desk.watching.view(self._desk.watching.now())
+
+    async def until_ready(self, wait: bool) -> bool:
+        """True once the server is ready (or may be: with nothing to wait for, its own answer will tell). Raises
+        Ending."""
+        self.say(f"reaching {self._desk.host.name} …")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with self._changed:
+            while True:
+                view = self.view
+                self._refused(view)
+                up = view.link is not None and view.link.state == "up"
+                waited = loop.time() - began
+                if not up and waited > PATIENCE and not wait:
+                    why = view.link.reason if view.link is not None else "no answer"
+                    raise Ending(Exit.UNREACHABLE, f"the host could not be reached for {about(waited)}: {why}")
+                settled = self._pictures.settled
+                if up and settled and view.state == "ready":
+                    return True
+                if up and wait and settled and view.state == "failed":
+                    self.say(f"the load failed: {view.headline}")
+                    return False
+                if up and not wait and (settled or waited > SETTLE):
+                    return True
+                if self._ended:
+                    raise Ending(Exit.UNREACHABLE, "the watch ended")
+                if wait and settled:
+                    self.say(f"armed: {view.state}, {view.phase}; it begins by itself when the load is ready")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), 2.0)
+
+    def _refused(self, view: View) -> None:
+        if view.link is not None and view.link.state == "refused":
+            raise Ending(Exit.UNREACHABLE, view.link.reason, view.link.remedy)
+        unit = view.unit_reading
+        if unit is not None and unit.load == "not-found" and not view.lines:
+            near = f"Did you mean {', '.join(unit.near)}?" if unit.near else ""
+            raise Ending(Exit.NO_UNIT, f"{view.target} has no unit {unit.unit}", near)
+
+    def _bench(self, bench: BenchView) -> None:
+        where = f"run {bench.part} of {bench.parts}, {bench.concurrency} at a time" if bench.part else ""
+        if bench.total and bench.text == "measuring":
+            step = bench.done * 10 // bench.total
+            if (bench.part, step) != (self._step >> 8, self._step & 255):
+                self._step = bench.part << 8 | step
+                speed = f", {bench.generation_tps:,.0f} tokens/s" if bench.generation_tps else ""
+                self.say(f"{where}: {bench.done} of {bench.total} requests{speed}")
+            return
+        self.say(bench.text)
+        for warning in bench.warnings:
+            self.say(f"warning: {warning}", once=True)
+
+    _told: frozenset[str] = frozenset()
+
+    def say(self, text: str, *, once: bool = False) -> None:
+        if text == self._said or (once and text in self._told):
+            return
+        if once:
+            self._told |= {text}
+        else:
+            self._said = text
+        print(plain(text, 1000), file=sys.stderr, flush=True)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def _measured(desk: Desk, order: BenchOrder, looking: _Looking) -> BenchView | None:
+    """What lies on the host of earlier ones is fetched first; one that runs is followed instead of another begun."""
+    try:
+        rights = await ask_rights(desk.host, order.unit, user=order.user)
+        going = await bench_under_way(desk.host, rights, order.unit)
+        there = await left(desk.host, rights, full_name(order.unit))
+    except HostError as error:
+        raise Ending(Exit.UNREACHABLE, error.reason, error.remedy) from None
+    for old in there:
+        runs = going is not None and going.id == old.id
+        looking.say(
+            f"{old.who}'s benchmark {old.preset} {'runs already: following it' if runs else 'has ended: fetching it'}"
+        )
+        shown = await _one(desk, rights, old, again=True)
+        if runs:
+            return shown
+    return await _one(desk, rights, order)
+
+
+async def _one(desk: Desk, rights: Rights, order: BenchOrder, *, again: bool = False) -> BenchView | None:
+    return await measure(
+        desk.watching,
+        desk.host,
+        rights,
+        order,
+        target=desk.host.name,
+        unit=desk.deployment.unit,
+        history=desk.history,
+        no_history=desk.no_history,
+        clock=desk.clock,
+        redactor=desk.redactor,
+        again=again,
+    )
+
+
+def _told(desk: Desk, shown: BenchView | None, worse_by: float, as_json: bool) -> Benched:
+    """The figures, the verdict, the status."""
+    kept, found, why = _kept(desk, shown)
+    if kept is None or shown is None:
+        text = shown.text if shown is not None else "nothing was measured"
+        print(f"firstlight: {plain(f'{why}{text}', 1500)}", file=sys.stderr)
+        return Benched.NO_RESULT
+    if as_json:
+        out = {**kept_json(kept), "comparison": comparison_json(found, worse_by) if found is not None else None}
+        print(json.dumps(out, ensure_ascii=False, indent=1))
+    else:
+        print(f"run {kept.id}: {plain(kept.preset)} of {plain(kept.unit)} @ {plain(kept.target)}")
+        sys.stdout.write(measured(summaries(kept)))
+        if found is not None:
+            sys.stdout.write("\n" + compared(found, width=width(), colour=colour()))
+        elif shown.verdict:
+            print(plain(shown.verdict, 1000))
+    sys.stdout.flush()
+    if shown.state != "done":
+        print(f"firstlight: {plain(shown.text, 1500)}", file=sys.stderr)
+        return Benched.NO_RESULT
+    if found is not None:
+        return status_of([found], worse_by)
+    return Benched.OK if kept.baseline else Benched.NO_VERDICT
+
+
+def _kept(desk: Desk, shown: BenchView | None) -> tuple[Benchmark | None, Comparison | None, str]:
+    """The row of the history and its comparison with the baseline, and why there is none."""
+    if shown is None or desk.history is None:
+        return None, None, f"not kept: {desk.no_history}. " if desk.no_history else ""
+    try:
+        rows = desk.history.benchmarks(desk.host.name, desk.deployment.unit)
+        kept = next((row for row in rows if row.run == shown.run), None)
+        base = desk.history.baseline(desk.host.name, desk.deployment.unit)
+        if kept is None or base is None or base.id == kept.id:
+            return kept, None, ""
+        return kept, compare_kept(desk.history, base, kept), ""
+    except HistoryError as error:
+        return None, None, f"{error}. "
+
+
+def cancel(words: Sequence[str], *, user: bool | None) -> Benched:
+    config = configuration()
+    one = named(config, words, user=user)
+    return asyncio.run(_cancel(open_target(one.deployment.target), one))
+
+
+async def _cancel(host: Host, one: Named) -> Benched:
+    links = asyncio.create_task(_linked(host))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await host.up()
+        rights = await ask_rights(host, one.deployment.unit, user=one.deployment.user)
+        going = await bench_under_way(host, rights, one.deployment.unit)
+        if going is None:
+            print(f"no benchmark of {one.title} is under way", file=sys.stderr)
+            return Benched.NO_RESULT
+        why = await cancel_bench(host, rights, replace(going, unit=one.deployment.unit))
+        print(why or f"{going.who}'s {going.action} of {one.title} is being ended", file=sys.stderr)
+        return Benched.NO_RESULT if why else Benched.OK
+    except TimeoutError:
+        raise Ending(Exit.UNREACHABLE, f"{host.name} could not be reached within {about(PATIENCE)}") from None
+    except HostError as error:
+        raise Ending(Exit.UNREACHABLE, error.reason, error.remedy) from None
+    finally:
+        links.cancel()
+        await asyncio.gather(links, return_exceptions=True)
+        await host.close()
+
+
+async def _linked(host: Host) -> None:
+    async for _ in host.links():
+        continue

@@ -39,8 +39,8 @@ def heading(wide: Columns, zone: Zone, at: float) -> str:
     )
 
 
-def row(recording: Recording, wide: Columns, zone: Zone, width: int) -> str:
-    """One line, at most ``width`` cells."""
+def row(recording: Recording, wide: Columns, zone: Zone, width: int, *, last: str = "") -> str:
+    """One line, at most ``width`` cells. ``last``: stands at its end instead of what became of it in words."""
     length = elapsed(recording.ended - recording.started) if recording.started and not recording.problem else "–"
     outcome = recording.outcome
     sign = _SIGN.get(outcome) or STATES[outcome].sign
@@ -52,6 +52,6 @@ def row(recording: Recording, wide: Columns, zone: Zone, width: int) -> str:
         why = "being read …"
     line = (
         f"{pad(names(recording), wide.names)}  {pad(started, _STARTED)}  {right(length, 12)}  "
-        f"{pad(f'{sign} {outcome}', 13)}  {right(size(recording.bytes), 9)}  {safe(why)}"
+        f"{pad(f'{sign} {outcome}', 13)}  {right(size(recording.bytes), 9)}  {safe(last or why)}"
     )
     return clip(line.rstrip(), width)

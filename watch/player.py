@@ -52,6 +52,8 @@ class Player:
         self._wanted: int | None = None
         self._wake = asyncio.Event()
         self._grown = asyncio.Event()
+        self._still = asyncio.Event()
+        self._stood = asyncio.Event()
         self._ended = False
         self._marks: tuple[float, ...] = ()
         self._shown: tuple[int, tuple[Moment, ...]] = (0, ())
@@ -64,13 +66,17 @@ class Player:
         reading = asyncio.create_task(self._read())
         try:
             while True:
+                if self._wanted is None:
+                    self._still.set()
+                    self._stood.set()
                 await self._due()
+                self._still.clear()
                 self._wake.clear()
                 async for batch in self._moved() if self._wanted is not None else self._played():
                     yield batch
                 if reading.done():
                     reading.result()  # what should never have happened is not kept from whoever watches
-                if self._wanted is None:
+                if self._wanted is None and self.playing:
                     await _within(self._wake, PACE)
         finally:
             reading.cancel()
@@ -151,6 +157,12 @@ class Player:
         self.clock.move(at)
         self._wanted = -1
         self._wake.set()
+
+    async def arrived(self) -> None:
+        """Return once the last wish to go somewhere has been carried out, and its batches were taken."""
+        while self._wanted is not None or not self._still.is_set():
+            self._stood.clear()
+            await self._stood.wait()
 
     def step(self, kinds: tuple[Kind, ...], way: int) -> Moment | None:
         """Go to the next such moment (1) or the one before (-1); None if there is none."""

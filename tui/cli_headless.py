@@ -57,6 +57,7 @@ def add(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command(cls=_ForScripts, epilog=_WAIT)(wait)
     app.command(name="serve-status", epilog=_SERVE_STATUS)(serve_status)
+    app.command(epilog=_ATTACH)(attach)
 
 
 _WAIT = f"""Exit status, this command's own:
@@ -130,3 +131,27 @@ def serve_status(
     from tui.commands.serve_status import run
 
     raise typer.Exit(run(words or [], listen, allow_remote=allow_remote, endpoint=endpoint, user=user))
+
+
+_ATTACH = """\b
+Example:
+  firstlight watch --daemon kimi       # goes on when the terminal is closed
+  firstlight attach kimi               # from here, and from there
+  firstlight attach kimi --stop"""
+
+
+def attach(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME | TARGET UNIT]", help="Which watch. Default: the only one."),
+    ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the watch; its recording is complete then.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Say which watches go on in the background.")] = False,
+) -> None:
+    """Show a watch that goes on in the background, beside others who look at it.
+
+    It is shown from its beginning, as if the terminal had been there. Acting on the host is for firstlight watch.
+    """
+    from tui.commands.attach import run
+
+    raise typer.Exit(run(words or [], stop=stop, listing=listing))

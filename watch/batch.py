@@ -43,3 +43,5 @@ class SourceStatus:
     label: str = ""
     backlog: float | None = None
     """how much of a long back-log has been read, 0 to 1; None: none is being read"""
+    others: tuple[str, ...] = ()
+    """who else looks at this watch, each as he named himself"""

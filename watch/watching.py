@@ -112,6 +112,11 @@ class Watching:
         self._pump: asyncio.Task[None] | None = None
         self._flusher: asyncio.Task[None] | None = None
 
+    @property
+    def tape(self) -> Tape:
+        """What it is recorded on."""
+        return self._tape
+
     # ----- what the screen asks
 
     async def batches(self) -> AsyncIterator[Batch]:

@@ -30,6 +30,11 @@ def configuration() -> Config:
         raise Ending(Exit.USAGE, str(error), remedy) from None
 
 
+def chosen() -> Path | None:
+    """The file of ``--config``, None where it was not given."""
+    return _chosen.get()
+
+
 def path() -> Path:
     """The file that counts, whether it exists or not."""
     return _chosen.get() or default_path()

@@ -87,6 +87,20 @@ class Tape:
             raise ValueError(f"the line at {place} is no longer kept")
         return line_at(self.file, place - self.start)
 
+    def chunk(self, place: int, most: int) -> bytes:
+        """Whole lines from a place on, newlines included: about ``most`` bytes, at least one line; empty at the end.
+        Raises as ``line`` does."""
+        if place >= self.end:
+            return b""
+        if place < self._written and place >= self.start and self.file is not None:
+            data = os.pread(self.file, min(most, self._written - place), place - self.start)
+        elif place >= self._written:
+            data = bytes(self._waiting[place - self._written : place - self._written + most])
+        else:
+            data = b""
+        end = data.rfind(b"\n") + 1
+        return data[:end] if end else self.line(place) + b"\n"
+
 
 def line_at(file: int, offset: int) -> bytes:
     """The bytes from an offset of a file to the end of their line. ValueError at the end of the file."""

@@ -79,6 +79,19 @@ class SessionWriter:
         tape = next((tape for tape in self._full if place < tape.end), self._tape)
         return decode_reading(tape.line(place))
 
+    @property
+    def end(self) -> int:
+        """The place of the line to come."""
+        return self._tape.end
+
+    def chunk(self, place: int, most: int = 256 << 10) -> bytes:
+        """Whole lines from a place on (0: the header), as they are written; about ``most`` bytes, empty at the end.
+
+        Raises ValueError where they are no longer kept, OSError where the disk does not give them back.
+        """
+        tape = next((tape for tape in self._full if place < tape.end), self._tape)
+        return tape.chunk(place, most)
+
     def flush(self) -> None:
         """Hand to the system what was written so far. To be called each ``FLUSH_SECONDS``."""
         while True:

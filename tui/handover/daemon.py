@@ -1,0 +1,231 @@
+"""The process of ``watch --daemon``: a live watch without a terminal, for those who attach.
+
+It is begun by ``launch`` with its order on standard input, says once on standard output how it began, and from then on
+writes to its log alone. SIGTERM, ``attach --stop``, or a host that refuses us end it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from platformdirs import user_state_path
+
+from tui.desk import Desk
+from tui.exits import Ending, Exit
+from tui.handover.hub import Hub
+from tui.handover.place import Claim, Daemon, PlaceError, Taken, bare
+from tui.handover.words import Said
+from tui.units import Zone
+from watch.config import Deployment
+from watch.session import SessionWriter
+
+MODULE: Final = "tui.handover.daemon"
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What to watch. ``config``: the file of ``--config``; empty: the operator's own."""
+
+    deployment: Deployment
+    name: str = ""
+    record: bool | None = None
+    since: str | None = None
+    config: str = ""
+    log: str = ""
+
+
+class Began(Struct, frozen=True, kw_only=True):
+    """How it began: ``daemon``, or why not, as an ``Ending``."""
+
+    daemon: Daemon | None = None
+    status: int = 0
+    reason: str = ""
+    remedy: str = ""
+
+
+def launch(order: Order, env: Mapping[str, str] | None = None) -> Daemon:
+    """Begin a daemon, and return when it watches. Raises Ending with what it says otherwise."""
+    log = _log_of(order)
+    order = msgspec.structs.replace(order, log=str(log))
+    with log.open("ab") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd="/",
+            env=env,
+            start_new_session=True,
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(msgspec.json.encode(order))
+        process.stdin.close()
+        line = process.stdout.readline()
+    except BaseException:  # Ctrl-C while it begins: nothing is left behind
+        process.terminate()
+        process.wait()
+        raise
+    finally:
+        process.stdout.close()
+    try:
+        began = msgspec.json.decode(line, type=Began)
+    except msgspec.DecodeError:
+        raise Ending(Exit.FAILED, "the watch in the background did not come about", f"Why: {log}") from None
+    if began.daemon is None:
+        process.wait()
+        raise Ending(Exit(began.status), began.reason, began.remedy)
+    return began.daemon
+
+
+def taken(by: Daemon | None) -> Ending:
+    """Somebody watches that unit already."""
+    if by is None:
+        return Ending(Exit.USAGE, "it is being watched in the background already", "firstlight attach shows it.")
+    since = Zone().full(by.since).rpartition(".")[0]
+    return Ending(
+        Exit.USAGE,
+        f"{by.unit} on {by.target} is watched already: by process {by.pid} ({by.what}), since {since}",
+        f"firstlight attach {by.title} shows it, firstlight attach {by.title} --stop ends it.",
+    )
+
+
+def claim(deployment: Deployment, name: str, *, what: str = "watch --daemon", log: str = "") -> Claim:
+    """The right to be a unit's daemon. Raises Ending where somebody has it, or the runtime folder cannot be used."""
+    daemon = Daemon(
+        pid=os.getpid(),
+        target=deployment.target,
+        unit=deployment.unit,
+        user=deployment.user,
+        name=name,
+        since=time.time(),
+        log=log,
+        what=what,
+    )
+    try:
+        return Claim(daemon)
+    except Taken as error:
+        raise taken(error.by) from None
+    except PlaceError as error:
+        raise Ending(Exit.USAGE, str(error)) from None
+
+
+@asynccontextmanager
+async def handed_over(desk: Desk, claimed: Claim, stop: asyncio.Event) -> AsyncIterator[Hub]:
+    """Let screens attach to a live watch, until the context ends."""
+    tape = desk.watching.tape
+    assert isinstance(tape, SessionWriter)
+
+    def said() -> Said:
+        status = desk.watching.status()
+        return Said(
+            now=desk.watching.now(),
+            pid=os.getpid(),
+            title=claimed.daemon.title,
+            target=desk.host.name,
+            unit=desk.deployment.unit,
+            endpoint=desk.deployment.endpoint,
+            recording=status.recording,
+            recording_error=status.recording_error,
+        )
+
+    hub = Hub(tape, said, stop=stop.set)
+    async with hub.listening(Path(claimed.daemon.socket)):
+        yield hub
+
+
+async def _watch(order: Order, claimed: Claim) -> None:
+    from tui.commands.pictures import Pictures
+    from tui.commands.settings import choose, configuration
+    from tui.commands.wait import Teller
+    from tui.commands.watch import first_answer, live, open_target
+
+    choose(Path(order.config) if order.config else None)
+    config = configuration()
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    host = open_target(order.deployment.target)
+    async with live(host, order.deployment, config, name=order.name, record=order.record, since=order.since) as desk:
+        await first_answer(desk.watching)
+        async with handed_over(desk, claimed, stop) as hub:
+            _say(Began(daemon=claimed.daemon))
+            _only_log()
+            teller = Teller(claimed.daemon.title, as_json=False)
+            pictures = Pictures(desk.watching)
+            views = aiter(pictures)
+            stopping = asyncio.ensure_future(stop.wait())
+            try:
+                while True:
+                    following = asyncio.ensure_future(anext(views, None))
+                    await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                    if not following.done():
+                        following.cancel()
+                        await asyncio.gather(following, return_exceptions=True)
+                        break
+                    if (view := following.result()) is None:
+                        break
+                    hub.grown()
+                    teller.show(view, settled=pictures.settled)
+            finally:
+                stopping.cancel()
+                await views.aclose()
+            print("ended on request" if stop.is_set() else "ended: the host refuses us", flush=True)
+
+
+def main() -> None:
+    """The process: the order on standard input, how it began on standard output."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    try:
+        with claim(order.deployment, order.name, log=order.log) as claimed:
+            asyncio.run(_watch(order, claimed))
+    except Ending as ending:
+        ending.tell()
+        _say(Began(status=int(ending.status), reason=ending.reason, remedy=ending.remedy))
+        sys.exit(int(ending.status))
+
+
+def _say(began: Began) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(began) + b"\n")
+    sys.stdout.flush()
+
+
+def _only_log() -> None:
+    """From now on there is nobody on standard input and output: what is said goes where errors go."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+
+
+def _log_of(order: Order) -> Path:
+    """The log of a unit's daemons: what they say, one after the other. Mode 0600."""
+    where = user_state_path("firstlight") / "daemons"
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = where / f"{_plain(order.deployment.target)}-{_plain(order.deployment.unit)}.log"
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        raise Ending(Exit.USAGE, f"{where} cannot be written: {(error.strerror or str(error)).lower()}") from None
+    return path
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._@-]+", "_", bare(name)).strip("._")[:64] or "unknown"
+
+
+if __name__ == "__main__":
+    main()

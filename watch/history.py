@@ -219,6 +219,13 @@ class History:
         )
         return tuple(map(_load, rows))
 
+    def latest(self, *, limit: int = 100) -> tuple[LoadRecord, ...]:
+        """The last load of each unit of each host, most recent first."""
+        rows = self._database.all(
+            "SELECT *, MAX(started) FROM loads GROUP BY target, unit ORDER BY started DESC LIMIT ?", (limit,)
+        )
+        return tuple(map(_load, rows))
+
     # Revisions
 
     def keep_revision(

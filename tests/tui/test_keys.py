@@ -11,6 +11,7 @@ from tui.screens.choice import Choice
 from tui.screens.finding import FindingScreen
 from tui.screens.help import HelpScreen
 from tui.screens.line import LineScreen
+from tui.screens.start import Choices
 from tui.screens.watch import WatchScreen
 from tui.widgets.findings import Findings
 from tui.widgets.journal import Journal
@@ -27,6 +28,7 @@ WHERE: dict[str, list[type]] = {
     "line": [LineScreen, FindingScreen],
     "help": [HelpScreen],
     "choice": [Choice],
+    "start": [Choices],
 }
 
 

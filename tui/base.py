@@ -1,0 +1,52 @@
+"""What every app of firstlight is: dressed by our themes, with keys from the table and an operator's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar, TypeVar
+
+from rich.style import Style
+from textual.app import App
+from textual.binding import BindingType
+
+import themes
+from tui.keys import bindings, keymap
+from tui.widgets.rows import STYLES
+
+R = TypeVar("R")
+
+
+class BaseApp(App[R], inherit_bindings=False):
+    """``keys``: an operator's keys by id. Raises ``tui.keys.BadKey`` for keys that cannot be used."""
+
+    CSS_PATH = str(themes.STYLE_SHEET)
+    TITLE = "firstlight"
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"fl--{name}" for name in STYLES}
+    """On the app, not on each widget: two dozen styles, resolved once a theme."""
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
+
+    def __init__(self, *, theme: str = themes.DARK, keys: Mapping[str, str] | None = None) -> None:
+        # Textual chooses its filter before our theme is known: native colours, or NO_COLOR would be shades of grey.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        self._styles: dict[str, Style] = {}
+        self._keys = keymap(keys or {})
+        for dress in themes.themes():
+            self.register_theme(dress)
+        self.theme = themes.PLAIN if self.no_color else theme
+
+    def dress(self, name: str) -> Style:
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.get_component_styles(f"fl--{name}").partial_rich_style
+        return style
+
+    def notify_style_update(self) -> None:
+        self._styles.clear()
+        super().notify_style_update()
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return themes.defaults()
+
+    def keys_of(self, name: str) -> str:
+        return self._keys.get(name, "")

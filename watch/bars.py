@@ -58,15 +58,16 @@ def parse_bar(message: str) -> Bar | None:
 
 def _parse(text: str) -> Bar | None:
     found: re.Match[str] | None = None
-    for found in _BAR.finditer(text):
-        pass  # the last one counts
+    for bar in _BAR.finditer(text):  # the last one counts
+        found = bar
     if found is None:
         count = _COUNT.search(text)
         if count is None:
             return None
-        done, total = float(count["done"]), float(count["total"])
-        return Bar(count["label"], done, total, "it", None, None, None, int(count["percent"]))
-    label, percent, done, total, elapsed, left, pace, scale, per = found.groups()
+        return Bar(
+            count["label"], float(count["done"]), float(count["total"]), "it", None, None, None, int(count["percent"])
+        )
+    label, percent, done, whole, elapsed, left, pace, scale, per = found.groups()
     unit, rate = "it", None
     if per is not None:
         inverse = per.startswith("s/") and not per.endswith("/s")
@@ -81,7 +82,7 @@ def _parse(text: str) -> Bar | None:
     return Bar(
         label=(label or "").strip(),
         done=_amount(done, base),
-        total=_amount(total, base),
+        total=_amount(whole, base),
         unit=unit,
         elapsed=_clock(elapsed),
         left=_clock(left),

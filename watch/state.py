@@ -41,6 +41,7 @@ from watch.marks import Mark, Marks, shipped
 from watch.matching import Matcher
 from watch.notes import Notes
 from watch.outlook import Earlier, Outlook, forecast_view
+from watch.ranks import Rank
 from watch.serving import Serving
 from watch.sources import Sources
 from watch.stalls import judge, quiet
@@ -138,7 +139,9 @@ class WatchState:
         matched = matcher.batch([lines[index].text for index in range(start, end)])
         changes, position = Changes.NONE, 0
         following = start + matched[0][0] if matched else -1
-        ours, marks, attempts, findings = self.attempts.ours, self.marks, self.attempts, self.findings
+        ours, notice = self.attempts.ours, self.marks.notice
+        current, thorough = self._at_work()
+        ranks: dict[int, Rank] = {}
         for index in range(start, end):
             line = lines[index]
             rows: Sequence[int] = ()
@@ -148,12 +151,11 @@ class WatchState:
                     rows = [numbers[row] for row in rows]
                 position += 1
                 following = start + matched[position][0] if position < len(matched) else -1
-            current, at = attempts.current, line.at
+            at = line.at
             if (
-                (rows and not all(map(marks.notice, rows)))
-                or current is None
-                or current.load.phase == "n/a"
-                or findings.hungry
+                current is None
+                or thorough
+                or (rows and not all(map(notice, rows)))
                 or line.source != "unit"
                 or not 0.0 < at < _LATEST
                 or line.invocation != current.load.invocation
@@ -166,18 +168,28 @@ class WatchState:
                     changes |= more
                 if serving != (self._phase(self._load()) == "serving"):
                     return index + 1, changes
+                current, thorough = self._at_work()
+                ranks.clear()
                 continue
             # A line that says nothing new: a sign of life, no more.
             load = current.load
-            if at > (self.heard_at or 0.0):
+            if self.heard_at is None or at > self.heard_at:
                 self.heard_at = at
             load.heard(at)
             if not rows and (load.telling_at is None or at >= load.telling_at):
                 load.telling_at, load.telling_line = at, line.text
             if line.pid:
-                ranks = current.ranks
-                ranks.heard(ranks.key(line.pid, 0, ""), at)
+                rank = ranks.get(line.pid)
+                if rank is None:
+                    ranks[line.pid] = current.ranks.heard(current.ranks.key(line.pid, 0, ""), at)
+                elif at > rank.last_at:
+                    rank.last_at = at
         return end, changes
+
+    def _at_work(self) -> tuple[Attempt | None, bool]:
+        """The present load, and whether each of its lines has to be looked at: only such a look changes either."""
+        current = self.attempts.current
+        return current, current is not None and (current.load.phase == "n/a" or self.findings.hungry)
 
     def _line(self, line: JournalLine, rows: Sequence[int]) -> Changes:
         """One line, thoroughly."""

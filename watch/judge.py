@@ -27,6 +27,7 @@ from probes.readings import (
 from probes.unitfile import commands, environment, settings, stray
 from watch.gpu_notes import reasons
 from watch.manager import same_unit
+from watch.serving import barred
 from watch.texts import duration, sentence
 from watch.view import GpuView, StallView
 from watch.words import Phase, State
@@ -93,7 +94,7 @@ class Judge:
             case UnitReading():
                 yield from self._look_unit(reading, present)
             case HealthReading():
-                yield from self._look_health(reading, state)
+                yield from self._look_health(reading, state, present)
             case UnitFile():
                 yield from self._look_unit_file(reading, present)
             case GpuReading():
@@ -154,10 +155,14 @@ class Judge:
         elif "notify-healthy" in present and unit.active != "activating":
             yield Observation(over=frozenset(("notify-healthy",)))
 
-    def _look_health(self, reading: HealthReading, state: State) -> Iterator[Observation]:
+    def _look_health(self, reading: HealthReading, state: State, present: frozenset[str]) -> Iterator[Observation]:
         if reading.status == 200:
             self._healthy = reading
+            if "endpoint-barred" in present:
+                yield Observation(over=frozenset(("endpoint-barred",)))
             yield from self._notify(reading.at, frozenset())
+        elif why := barred(reading):
+            yield Observation("endpoint-barred", values={"why": why}, ref=reading.ref, host=False)
         elif reading.status is not None and reading.status >= 500 and state in ("ready", "failed", "unknown"):
             yield Observation("health-dead", values={"status": str(reading.status)}, ref=reading.ref, host=False)
 

@@ -10,12 +10,21 @@ from collections import deque
 
 from msgspec import Struct
 
-from probes.readings import MetricsReading
+from probes.readings import HealthReading, MetricsReading
 from watch.metrics import COUNT, SUM, Page, Series, averaged, figures, read_page
 from watch.quantiles import quantile
 from watch.view import EngineView, ServingView
 
 WINDOW = 60.0
+
+
+def barred(reading: HealthReading) -> str:
+    """Why what answers there is not to be asked by us; "" where it may be, or where it does not answer at all. Such an
+    answer says nothing of how the server is."""
+    if reading.status is not None and 300 <= reading.status < 500:
+        return f"/health: {reading.error or f'HTTP status {reading.status}'}"
+    told = reading.status is None and ("certificate" in reading.error or "this login" in reading.error)
+    return reading.error if told else ""
 
 
 class _At(Struct, frozen=True):
@@ -32,6 +41,8 @@ class Serving:
     def __init__(self) -> None:
         self.error = ""
         self.at: float | None = None
+        self.barred = ""
+        """why the server is not to be asked"""
         self._cut = False
         self._pages: deque[_At] = deque()
         self._before: dict[Series, float] = {}
@@ -43,7 +54,7 @@ class Serving:
         self._pages.clear()
         self._before.clear()
         self._last.clear()
-        self.error, self.at, self._view, self._cut = "", None, None, False
+        self.error, self.at, self._view, self._cut, self.barred = "", None, None, False, ""
 
     def apply(self, reading: MetricsReading) -> None:
         if self.at is not None and reading.at < self.at:
@@ -72,6 +83,12 @@ class Serving:
         while len(self._pages) > 2 and reading.at - self._pages[1].at >= WINDOW:
             self._pages.popleft()
 
+    def health(self, reading: HealthReading) -> None:
+        """What /health says of whether there is anything to ask."""
+        self.barred = barred(reading)
+        if self.barred and self.at is None:
+            self._view = ServingView(at=reading.at, error=f"There are no figures: {self.barred}")
+
     def up(self) -> bool:
         """Whether the last page was a page."""
         return bool(self._pages) and not self.error
@@ -86,7 +103,7 @@ class Serving:
 
     def view(self) -> ServingView | None:
         if self.at is None:
-            return None
+            return self._view if self.barred else None
         if not self._pages:
             return ServingView(at=self.at, error=self.error)
         if self._view is None:

@@ -352,6 +352,7 @@ class WatchState:
                 return Changes.IO
             case HealthReading():
                 self._health = reading
+                self.serving.health(reading)
                 if load is not None and reading.status == 200 and not load.over and reading.at >= load.started:
                     load.healthy_at = load.healthy_at or reading.at
                 return Changes.SERVING
@@ -424,7 +425,9 @@ class WatchState:
         health = self._health
         if load is not None and load.phase != "n/a":
             silent = load.first_line is None and load.healthy_at is not None and not load.over
-            return "ready" if silent else load.state(probed=health is not None and health.at >= load.started)
+            return "ready" if silent else load.state(
+                probed=health is not None and health.at >= load.started and not self.serving.barred
+            )
         if self.findings.fatal(load.number if load is not None else 0):
             return "failed"
         if load is not None and load.over:

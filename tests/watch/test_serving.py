@@ -24,10 +24,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.metrics import PageParser
-from probes.readings import MetricsReading, Sample, encode
+from probes.readings import HealthReading, JournalLine, MetricsReading, Sample, encode
 from tests.watch.feeds import RECORDINGS, TESTS
 from watch.metrics import figures, read_page, thinned
 from watch.serving import Serving
+from watch.state import WatchState
 
 B1 = RECORDINGS / "gpu-h200x2" / "b1-ngram-cold-cache"
 B2 = RECORDINGS / "gpu-h200x2" / "b2-baseline-worker-killed"
@@ -234,6 +235,42 @@ def test_a_page_of_nothing_known_is_kept_as_it_is() -> None:
     assert page.samples
     assert thinned(page) is page
     assert thinned(MetricsReading(at=1.0, error="refused")).error == "refused"
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (401, "needs an API key: set FIRSTLIGHT_API_KEY", "/health: needs an API key: set FIRSTLIGHT_API_KEY"),
+        (404, "not offered at this address", "/health: not offered at this address"),
+        (418, "", "/health: HTTP status 418"),
+        (None, "its certificate is not accepted (self-signed certificate): …", "its certificate is not accepted"),
+        (None, "refused", ""),
+        (None, "no answer within 10 s", ""),
+        (503, "the server says that its engine is dead", ""),
+        (200, "", ""),
+    ],
+)
+def test_a_server_that_may_not_be_asked_says_why_and_is_ready_by_its_own_word(
+    status: int | None, error: str, said: str
+) -> None:
+    state = WatchState("llm-two", "vllm")
+    start = JournalLine(at=10.0, text="INFO 09-20 14:00:00 [api_server.py:1] vLLM API server version 0.11.0", pid=7)
+    state.apply(start)
+    state.apply(HealthReading(at=20.0, status=None, error="refused"))
+    state.apply(JournalLine(at=30.0, text="INFO:     Application startup complete.", pid=7))
+    state.apply(HealthReading(at=31.0, status=status, error=error))
+    view = state.view(32.0)
+    found = [finding for finding in view.findings if finding.id == "endpoint-barred"]
+    assert bool(found) == bool(said)
+    assert view.state == ("ready" if said or status == 200 else "loading")
+    if said:
+        assert said in found[0].title
+        assert view.serving is not None
+        assert said in view.serving.error
+        state.apply(HealthReading(at=40.0, status=200))
+        (over,) = [finding for finding in state.view(41.0).findings if finding.id == "endpoint-barred"]
+        assert (found[0].severity, over.severity) == ("warning", "info")
+        assert state.view(41.0).serving is None, "no page yet"
 
 
 def test_every_name_of_the_table_stands_in_it_once_and_says_where_it_was_seen() -> None:

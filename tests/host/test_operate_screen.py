@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 from pathlib import Path
 
 import pytest
 
 from tests.host import tape
 from tests.host.machine import Machine
+from tests.host.operator import Operator
+from tests.host.proxy import Proxy
 from tests.host.screen import Screen, state, watched  # noqa: F401 a fixture
-from tests.host.service import Service, fresh_name
+from tests.host.service import Service, fresh_name, shell
 from tests.host.test_load import READY
 from watch.audit import read_audit
 from watch.config import Deployment
@@ -90,7 +94,10 @@ async def to_the_difference(screen: Screen) -> None:
 
 
 async def test_back_to_known_good_after_a_bad_edit_and_undone(
-    machine: Machine, target: str, service: Service, state: Path  # noqa: F811
+    machine: Machine,
+    target: str,
+    service: Service,
+    state: Path,  # noqa: F811
 ) -> None:
     server(service)
     await service.start(wait=True)
@@ -184,3 +191,227 @@ async def test_to_the_fallback_unit_and_back(machine: Machine, target: str, serv
         await screen.until(lambda: screen.view.state == "ready")
         assert (await service.shows("ActiveState"), await second.shows("ActiveState")) == ("active", "inactive")
     await second.stop()
+
+
+async def test_a_file_changed_between_the_difference_and_the_yes(
+    machine: Machine, target: str, service: Service
+) -> None:
+    server(service)
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        good = await failed_after_edit(screen, machine, service)
+        await to_the_difference(screen)
+        await screen.press("R")
+        await screen.until("▸ Cancel ◂")
+        other = unit_file(machine, service).read_text().replace("--max-model-len 999999", "--max-model-len 888888")
+        unit_file(machine, service).write_text(other)
+        await screen.confirm()
+        await screen.until("changed by somebody since you were shown")
+        await screen.until("888888")  # the new difference
+        assert unit_file(machine, service).read_text() == other
+        await screen.press("R")
+        await screen.confirm()
+        await screen.ended("done")
+        assert unit_file(machine, service).read_text() == good
+
+
+async def test_failing_at_once_after_a_roll_back_offers_undo_and_does_not_loop(
+    machine: Machine, target: str, service: Service
+) -> None:
+    server(service)
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.state == "ready")
+        began = unit_file(machine, service).read_text()
+        machine.write("/opt/again/vllm", (machine.root / "opt/vllm/bin/vllm").read_bytes(), 0o755)
+        service.write(began.replace("/opt/vllm/bin/vllm", "/opt/again/vllm").replace("127.0.0.1", "127.0.0.1 --seed 7"))
+        await screen.press("r")
+        await screen.confirm()
+        await screen.ended("done")
+        await screen.until(lambda: screen.view.state == "ready")
+        await screen.press("escape")
+        machine.write("/opt/vllm/bin/vllm", "import sys\nsys.exit(4)\n", 0o755)  # what was good then is gone
+        await to_the_difference(screen)
+        assert "− --seed" in screen.text()
+        await screen.press("R")
+        await screen.confirm()
+        action = await screen.ended("failed")
+        assert "failed at once" in action.detail
+        assert "undo brings them back" in action.undo
+        await screen.until("what would undo it")
+        await screen.until("U Undo")
+        said = await machine.do("journalctl", f"--unit={service.name}", "--output=cat", "--no-pager")
+        assert said.text.count(f"Started {service.name}.service") + said.text.count("Started vLLM") == 3
+        await screen.press("U")
+        await screen.confirm()
+        await screen.ended("done")
+        await screen.until(lambda: screen.view.state == "ready")
+        assert "--seed 7" in unit_file(machine, service).read_text()
+
+
+STUBBORN = shell('trap "" TERM; echo here; while :; do sleep 1; done')
+
+
+async def test_a_server_that_does_not_stop_is_killed_when_the_operator_says_so(target: str, service: Service) -> None:
+    service.write(f"[Service]\nTimeoutStopSec=500\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.unit_reading.active == "active")
+        await screen.press("S")
+        await screen.until(f"Stop {service.name}.service on {target}?")
+        await screen.confirm()
+        await screen.until("SIGTERM was sent; systemd sends SIGKILL in 8:")
+        await screen.press("K")
+        await screen.until(f"Kill {service.name}.service")
+        await screen.press("enter")  # Cancel has the focus
+        await screen.until("K Kill now")
+        await screen.press("K")
+        await screen.confirm()
+        await screen.ended("done")
+        assert await service.shows("ActiveState") == "failed"  # as systemd has it after a SIGKILL
+        await screen.press("escape")
+        await screen.until(lambda: screen.view.unit_reading.active == "failed")
+        await screen.press("S")
+        await screen.until(f"Start {service.name}.service on {target}?")
+        await screen.press("escape")
+
+
+async def test_an_action_goes_on_without_its_screen_and_is_found_again(
+    target: str,
+    service: Service,
+    state: Path,  # noqa: F811
+) -> None:
+    service.write(f"[Service]\nTimeoutStopSec=9\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.unit_reading.active == "active")
+        await screen.press("S")
+        await screen.confirm()
+        await screen.until("SIGTERM was sent")
+        await screen.press("escape")
+        await screen.until("▶ stop: stop")  # in the header
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.action is not None)
+        await screen.press("A")
+        await screen.until("Stop of")
+        await screen.ended("done")
+    ends = [entry for entry in read_audit(state / "audit.jsonl") if entry.step == "end"]
+    assert [entry.outcome for entry in ends] == ["done"]
+
+
+async def test_the_link_cut_in_the_middle(proxy: Proxy, service: Service) -> None:
+    service.write(f"[Service]\nTimeoutStopSec=8\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    async with watched(Deployment(target="far", unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.unit_reading.active == "active")
+        began = await service.shows("InvocationID")
+        await screen.press("r")
+        await screen.confirm()
+        await screen.until("SIGTERM was sent")
+        proxy.refusing = True
+        proxy.cut()
+        await screen.until("the link is lost; the steps go on on the host")
+        await screen.until("LINK LOST")
+        assert "Kill now" not in screen.footer()
+        await screen.press("escape")
+        assert "Restart" not in screen.footer()
+        assert screen.app.may("restart") is None
+        assert "link to the host is lost" in screen.app.why_not("restart")
+        proxy.refusing = False
+        await screen.ended("done")
+        assert await service.shows("InvocationID") != began
+        action = screen.action
+        assert action is not None
+        assert [step.status for step in action.steps] == ["done", "done", "skipped", "done"]
+
+
+async def test_another_operators_action_is_shown_and_keeps_ours_from_beginning(target: str, service: Service) -> None:
+    service.write(f"[Service]\nTimeoutStopSec=10\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen, Operator(target, "bob@desk") as bob:
+        await screen.until(lambda: screen.view.unit_reading.active == "active")
+        began = await service.shows("InvocationID")
+        await screen.press("r")
+        await screen.until(lambda: "Cancel ◂" in screen.text() and "(not now)" not in screen.text())
+        theirs = asyncio.create_task(bob.does("stop", service.name))
+        await bob.until(lambda: bob.waits("stop"))
+        await screen.press("tab", "enter")
+        await screen.until("bob@desk is at it")
+        await screen.press("escape")
+        await screen.until(lambda: screen.action is not None and screen.action.who == "bob@desk")
+        if not screen.app.shows_steps:
+            await screen.press("A")
+        await screen.until("by bob@desk")
+        assert (await theirs)[-1].outcome == "done"
+        await screen.until(lambda: not screen.action.running)
+        assert await service.shows("ActiveState") in ("inactive", "failed")
+        assert await service.shows("InvocationID") in ("", began)
+
+
+async def test_without_any_right_the_commands_are_shown(target: str, service: Service) -> None:
+    service.write(f"[Service]\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    began = await service.shows("InvocationID")
+    async with watched(Deployment(target=f"guest@{target}", unit=service.name)) as screen:
+        await screen.press("r")
+        await screen.until("by hand")
+        assert f"sudo systemctl stop {service.name}.service" in screen.text()
+        await screen.press("y")
+        assert f"sudo systemctl stop {service.name}.service\n" in screen.app.clipboard
+        await screen.press("escape", "d")
+        await screen.until("the kernel's last lines")
+    assert await service.shows("InvocationID") == began
+
+
+async def test_the_right_to_systemctl_alone(machine: Machine, target: str, service: Service) -> None:
+    server(service)
+    await service.start(wait=True)
+    async with watched(Deployment(target=f"ops@{target}", unit=service.name)) as screen:
+        await failed_after_edit(screen, machine, service)
+        bad = unit_file(machine, service).read_text()
+        await to_the_difference(screen)
+        await screen.press("R")
+        await screen.until("by hand")
+        assert "cannot be changed" in screen.text()
+        assert "tee /etc/systemd/system" in screen.text()
+    assert unit_file(machine, service).read_text() == bad
+
+
+async def test_a_diagnosis_is_shown_recorded_and_written_to_a_file(
+    target: str,
+    service: Service,
+    state: Path,  # noqa: F811
+) -> None:
+    service.write(f"[Service]\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.unit_reading.active == "active")
+        await screen.press("d")
+        await screen.until(f"What {service.name}.service does now")
+        await screen.until(" answers")
+        assert "== ps" in screen.text()
+        await screen.press("w")
+        (file,) = (state / "diagnoses").iterdir()
+        assert "wchan" in file.read_text().lower() or "WCHAN" in file.read_text()
+        assert file.stat().st_mode & 0o777 == 0o600
+        recording = Path(screen.app.source.status().recording)
+        await screen.press("escape", "q")
+    packed = recording.with_name(recording.name + ".gz")
+    assert b'"kind":"command"' in gzip.decompress(packed.read_bytes())
+
+
+async def test_read_only_offers_no_action(target: str, service: Service) -> None:
+    service.write(f"[Service]\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    began = await service.shows("InvocationID")
+    async with watched(Deployment(target=target, unit=service.name, read_only=True)) as screen:
+        footer = screen.footer()
+        assert "Revisions" in footer
+        for word in ("Restart", "Roll back", "Undo", "Start, stop", "Diagnose"):
+            assert word not in footer
+        await screen.press("r", "R", "S", "d", "U")
+        assert screen.app.screen is screen.app.watching
+        await screen.press("colon")
+        await screen.until("Revisions of the unit")
+        assert "Restart the unit" not in screen.text()
+    assert await service.shows("InvocationID") == began

@@ -77,12 +77,19 @@ class Ask(Confirm):
         return precheck(proposal.action, self._view, rights=proposal.rights, failed=proposal.failed)
 
     def rows(self, width: int) -> Sequence[Row]:
-        why = self._lost or obstacle(self.proposal, self.check)
+        why = self._lost or self._busy or obstacle(self.proposal, self.check)
         self.buttons.on = not why
         self.buttons.yes = YES[self.proposal.action] + (
             ", though GPU memory is held" if self.check.accept_held and not why else ""
         )
         return proposal_rows(self.proposal, self.check, self._view, why, width)
+
+    @property
+    def _busy(self) -> str:
+        action = self._view.action
+        if action is None or not action.running or action.unit != self.proposal.unit:
+            return ""
+        return f"{action.who} is at it: {action.action} of {action.unit} is under way"
 
     @property
     def _lost(self) -> str:

@@ -16,6 +16,11 @@ from collections.abc import Sequence
 from types import TracebackType
 
 
+def _own_terminal() -> None:
+    """The terminal is the session's: what its keys and its end mean reaches the program as signals."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """Runs ``argv`` on a pseudo-terminal; ends it on leaving."""
 
@@ -23,10 +28,10 @@ class Terminal:
         self.seen = b""
         self.began = time.monotonic()
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.resize(columns, rows)
         full = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
         self.process = subprocess.Popen(
-            argv, stdin=theirs, stdout=theirs, stderr=theirs, env=full, start_new_session=True
+            argv, stdin=theirs, stdout=theirs, stderr=theirs, env=full, start_new_session=True, preexec_fn=_own_terminal
         )
         os.close(theirs)
 
@@ -43,13 +48,24 @@ class Terminal:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        os.close(self._ours)
+        self.hang_up()
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def hang_up(self) -> None:
+        """Close it, as when its window is shut."""
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
 
     def send(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
     def read(self, seconds: float) -> bytes:
         """What it writes within this time; returns at the first bytes."""
+        if self._ours < 0:
+            return b""
         ready, _, _ = select.select([self._ours], [], [], seconds)
         if not ready:
             return b""

@@ -58,6 +58,7 @@ def add(app: typer.Typer) -> None:
     app.command(cls=_ForScripts, epilog=_WAIT)(wait)
     app.command(name="serve-status", epilog=_SERVE_STATUS)(serve_status)
     app.command(epilog=_ATTACH)(attach)
+    app.command(epilog=_WEB)(web)
 
 
 _WAIT = f"""Exit status, this command's own:
@@ -155,3 +156,34 @@ def attach(
     from tui.commands.attach import run
 
     raise typer.Exit(run(words or [], stop=stop, listing=listing))
+
+
+_WEB = """\b
+Example:
+  firstlight web kimi --listen 127.0.0.1:8088
+  ssh -L 8088:127.0.0.1:8088 jump-host      # from another machine, through SSH"""
+
+
+def web(
+    words: Words,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to serve; port 0 takes any that is free.")
+    ] = "127.0.0.1:8088",
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Listen where other machines reach it, over plain HTTP.")
+    ] = False,
+    endpoint: Endpoint = None,
+    user: User = None,
+    record: Annotated[
+        bool | None,
+        typer.Option("--record/--no-record", help="Keep what is seen in a session file. Default: as configured, yes."),
+    ] = None,
+) -> None:
+    """Show a watch in browsers, to look at: nothing on the host can be changed from there.
+
+    Prints the address with a token in it, new each time (or what FIRSTLIGHT_WEB_TOKEN has); without it nothing is
+    shown. A watch that goes on in the background is shown as it is; else one is begun.
+    """
+    from tui.commands.web import run
+
+    raise typer.Exit(run(words, listen, allow_remote=allow_remote, endpoint=endpoint, user=user, record=record))

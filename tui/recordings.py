@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,25 +20,42 @@ LONGEST = 500
 
 
 def can_note(app: App[object]) -> bool:
-    """Whether there is a session to write into: a live watch has one."""
-    return cast("Firstlight", app).desk is not None
+    """Whether there is a session to write into: a live watch has one, here or in a daemon. A browser only looks."""
+    return not app.is_web and _taker(app) is not None
+
+
+def _taker(app: App[object]) -> Callable[[str], Awaitable[None]] | None:
+    """What takes a note."""
+    desk = cast("Firstlight", app).desk
+    if desk is None:
+        return getattr(cast("Firstlight", app).source, "note", None)
+
+    async def put(text: str) -> None:
+        from tui.desk import whoami
+
+        await desk.watching.put(Note(at=desk.clock.now(), text=text, who=whoami()))
+
+    return put
 
 
 def write_note(app: App[object]) -> None:
     """Ask for one line, and put it into the session."""
-    from tui.desk import whoami
     from tui.screens.ask import AskLine
 
-    desk = cast("Firstlight", app).desk
+    taker = _taker(app)
 
     async def put(text: str) -> None:
-        if desk is not None:
-            await desk.watching.put(Note(at=desk.clock.now(), text=text, who=whoami()))
-            told = desk.watching.status()
-            if told.recording:
-                app.notify("The note is in the recording.", timeout=2, markup=False)
-            else:
-                app.notify("The note is shown here only: this watch is not recorded.", severity="warning", markup=False)
+        if taker is None:
+            return
+        try:
+            await taker(text)
+        except OSError as error:  # a daemon that is gone
+            app.notify(safe(f"The note is not kept: {error}"), severity="error", markup=False)
+            return
+        if cast("Firstlight", app).source.status().recording:
+            app.notify("The note is in the recording.", timeout=2, markup=False)
+        else:
+            app.notify("The note is shown here only: this watch is not recorded.", severity="warning", markup=False)
 
     def typed(text: str | None) -> None:
         if text:

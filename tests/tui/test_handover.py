@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from probes.readings import Note, Reading
 from probes.rehearsal.host import Rehearsal
 from probes.rehearsal.story import load_story
 from tests.tui.showing import QUIET
@@ -30,6 +31,7 @@ from tui.handover.feed import Attached, CannotAttach
 from tui.handover.hub import Hub, may_come
 from tui.handover.place import Claim, Daemon, PlaceError, Taken, daemons, folder
 from tui.handover.words import Asked, Said
+from tui.recordings import can_note
 from tui.widgets.header import Header, header
 from tui.widgets.rows import Row
 from watch.config import Config, Deployment
@@ -171,6 +173,24 @@ async def test_who_looks_is_told_to_the_others() -> None:
         await asyncio.gather(heard, other, return_exceptions=True)
 
 
+async def test_a_note_of_an_attached_screen_is_in_the_recording_and_on_every_screen() -> None:
+    async with watched() as (desk, _, path, _), command.attached(path) as mine, command.attached(path) as theirs:
+        desk.watching.start()
+        mine.start()
+        await mine.note("the disk is slow\x1b[2J today")
+        heard = [reading async for batch in _first(theirs.attached) for reading in batch if isinstance(reading, Note)]
+        assert heard[0].text == "the disk is slow\ufffd[2J today"
+        assert "@" in heard[0].who
+
+
+async def _first(feed: Attached) -> AsyncIterator[list[Reading]]:
+    """What comes up to and with the first note."""
+    async for batch in feed.batches():
+        yield batch
+        if any(isinstance(reading, Note) for reading in batch):
+            return
+
+
 async def test_it_is_ended_by_who_looks() -> None:
     async with watched() as (_, _, path, stop), await Attached.to(path) as feed:
         await feed.ask(Asked(stop=True))
@@ -187,6 +207,7 @@ async def test_the_attached_screen_says_who_else_looks() -> None:
                 header = app.watching.query_one(Header)
                 await _until(lambda: "with ben@lap (pts/2)" in "".join(row.text for row in _rows(header)))
                 assert app.desk is None, "nothing on the host can be changed from here"
+                assert can_note(app)
                 await pilot.pause()
             other.cancel()
             await asyncio.gather(other, return_exceptions=True)

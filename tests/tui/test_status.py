@@ -268,7 +268,7 @@ def test_a_port_that_is_taken_is_one_sentence(home: Path) -> None:
 def test_other_machines_only_where_asked_for(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Ending, match="other machines"):
         command.run(["local", "vllm"], "0.0.0.0:0")
-    assert command._address("0.0.0.0:0", True) == Address("0.0.0.0", 0)
+    assert command.listening_address("0.0.0.0:0", True, "sees it") == Address("0.0.0.0", 0)
     assert "warning" in capsys.readouterr().err
 
 

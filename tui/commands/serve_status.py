@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import signal
 import sys
 import time
@@ -12,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from probes.command import plain
+from tui.commands.listening import listening_address, reason
 from tui.commands.named import Named, named, several
 from tui.commands.screen import configuration
 from tui.commands.watch import live, open_target
@@ -19,7 +19,7 @@ from tui.desk import Desk
 from tui.exits import Ending, Exit
 from tui.status.board import PATHS, Board, Entry
 from tui.status.metrics import Measured
-from tui.status.server import Address, BadAddress, address, serving
+from tui.status.server import Address, serving
 from watch.benchmarks.keep import results_of
 from watch.config import Config
 from watch.history import History, HistoryError
@@ -49,25 +49,9 @@ def run(
         meant = [named(config, words, endpoint=endpoint, user=user)]
     else:
         meant = several(config, words)
-    return asyncio.run(_run(meant, config, _address(listen, allow_remote)))
-
-
-def _address(listen: str, allow_remote: bool) -> Address:
-    try:
-        where = address(listen)
-    except BadAddress as error:
-        raise Ending(Exit.USAGE, str(error)) from None
-    if not where.loopback:
-        if not allow_remote:
-            raise Ending(
-                Exit.USAGE,
-                f"{where} can be reached from other machines, and what is served there asks for no password",
-                "Add --allow-remote if that is meant, or listen on 127.0.0.1 and let a proxy ask for one.",
-            )
-        print(
-            f"firstlight: warning: whoever reaches {where} can read the status of everything watched", file=sys.stderr
-        )
-    return where
+    return asyncio.run(
+        _run(meant, config, listening_address(listen, allow_remote, "can read the status of everything watched"))
+    )
 
 
 async def _run(meant: Sequence[Named], config: Config, where: Address) -> Exit:
@@ -95,13 +79,6 @@ async def _run(meant: Sequence[Named], config: Config, where: Address) -> Exit:
         print(f"serving the status of {plain(what)} on http://{listening}: {PATHS}", file=sys.stderr, flush=True)
         await done.wait()
     return Exit.OK
-
-
-def reason(error: OSError) -> str:
-    """What the system says about an address, in words of its own where it has good ones."""
-    if error.errno == errno.EADDRINUSE:
-        return "the port is taken"
-    return (error.strerror or str(error)).lower()
 
 
 async def _drain(watching: Watching, name: str) -> None:

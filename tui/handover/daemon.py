@@ -16,12 +16,14 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 from platformdirs import user_state_path
 
+from probes.command import plain
+from probes.readings import Note
 from tui.desk import Desk
 from tui.exits import Ending, Exit
 from tui.handover.hub import Hub
@@ -30,6 +32,13 @@ from tui.handover.words import Said
 from tui.units import Zone
 from watch.config import Deployment
 from watch.session import SessionWriter
+from watch.watching import Watching
+
+if TYPE_CHECKING:
+    from tui.commands.wait import Teller
+
+NOTE: Final = 500
+"""Characters of a note."""
 
 MODULE: Final = "tui.handover.daemon"
 
@@ -141,13 +150,45 @@ async def handed_over(desk: Desk, claimed: Claim, stop: asyncio.Event) -> AsyncI
             recording_error=status.recording_error,
         )
 
-    hub = Hub(tape, said, stop=stop.set)
+    putting: set[asyncio.Task[None]] = set()
+
+    def note(who: str, text: str) -> None:
+        reading = Note(at=desk.watching.now(), text=plain(text, NOTE), who=who)
+        task = asyncio.ensure_future(desk.watching.put(reading))
+        putting.add(task)
+        task.add_done_callback(putting.discard)
+
+    hub = Hub(tape, said, note=note, stop=stop.set)
     async with hub.listening(Path(claimed.daemon.socket)):
         yield hub
 
 
-async def _watch(order: Order, claimed: Claim) -> None:
+async def tell(watching: Watching, hub: Hub, stop: asyncio.Event, teller: Teller | None = None) -> None:
+    """Take what comes, and let the screens know; until ``stop`` is set, or the host refuses us, which sets it not."""
     from tui.commands.pictures import Pictures
+
+    pictures = Pictures(watching)
+    views = aiter(pictures)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        while True:
+            following = asyncio.ensure_future(anext(views, None))
+            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                return
+            if (view := following.result()) is None:
+                return
+            hub.grown()
+            if teller is not None:
+                teller.show(view, settled=pictures.settled)
+    finally:
+        stopping.cancel()
+        await views.aclose()
+
+
+async def _watch(order: Order, claimed: Claim) -> None:
     from tui.commands.settings import choose, configuration
     from tui.commands.wait import Teller
     from tui.commands.watch import first_answer, live, open_target
@@ -164,25 +205,7 @@ async def _watch(order: Order, claimed: Claim) -> None:
         async with handed_over(desk, claimed, stop) as hub:
             _say(Began(daemon=claimed.daemon))
             _only_log()
-            teller = Teller(claimed.daemon.title, as_json=False)
-            pictures = Pictures(desk.watching)
-            views = aiter(pictures)
-            stopping = asyncio.ensure_future(stop.wait())
-            try:
-                while True:
-                    following = asyncio.ensure_future(anext(views, None))
-                    await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                    if not following.done():
-                        following.cancel()
-                        await asyncio.gather(following, return_exceptions=True)
-                        break
-                    if (view := following.result()) is None:
-                        break
-                    hub.grown()
-                    teller.show(view, settled=pictures.settled)
-            finally:
-                stopping.cancel()
-                await views.aclose()
+            await tell(desk.watching, hub, stop, Teller(claimed.daemon.title, as_json=False))
             print("ended on request" if stop.is_set() else "ended: the host refuses us", flush=True)
 
 

@@ -138,3 +138,7 @@ class AttachedWatching(Watching):
             recording_error=said.recording_error,
             others=said.others,
         )
+
+    async def note(self, text: str) -> None:
+        """Put a note into the daemon's recording; it comes back as all else does. OSError where the daemon is gone."""
+        await self.attached.ask(Asked(note=text))

@@ -275,6 +275,8 @@ class WatchScreen(Screen[None]):
             return self.journal.search is not None
         if action == "note":
             return self.journal.search is None and can_note(self.app) and not isinstance(self.focused, SearchLine)
+        if action == "recordings":
+            return not self.app.is_web  # a browser was let in to look at one watch
         if action == "findings":
             return self._current != "findings"
         if action == "back":

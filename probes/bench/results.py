@@ -46,7 +46,8 @@ done
 )
 """The orders of all benchmarks whose results have not been fetched."""
 
-CLEAR = PLACES + 'rm -rf -- "$results" "$log"\n'
+CLEAR = PLACES + 'rm -rf -- "$results" "$log" "$base/$id".[0-9]*\n'
+"""Its own folder too: another user than root cannot remove that from among root's."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):

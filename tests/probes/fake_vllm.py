@@ -2,7 +2,8 @@
 """A `vllm` of which only `bench serve` works: it prints what a real one printed and leaves what a real one left, or
 fails in the way that the file ``mode`` beside it names. It notes how it was called in the file ``calls``.
 
-Modes: good, slow (goes on for ever), and the failures of the issue: see ``FAILURES`` and ``main``.
+Modes: good, slow (goes on for ever), and the failures of the issue: see ``FAILURES`` and ``main``. ``serve`` starts
+``model_server.py`` from beside it, for hosts of which the tests see no more than files.
 """
 
 import json
@@ -38,12 +39,24 @@ def value(argv: list[str], name: str) -> str:
     return argv[argv.index(name) + 1]
 
 
+def serve(argv: list[str]) -> int:
+    from model_server import ModelServer
+
+    server = ModelServer(int(value(argv, "--port")), sorted(HERE.glob("metrics-*.txt")))
+    server.key = value(argv, "--api-key") if "--api-key" in argv else ""
+    print("INFO:     Application startup complete.", flush=True)
+    server.serve_forever()
+    return 0
+
+
 def main(argv: list[str]) -> int:
+    if argv[0] == "serve":
+        return serve(argv)
     mode = (HERE / "mode").read_text().strip()
     kept = {name: os.environ[name] for name in ("OPENAI_API_KEY", "HF_HUB_OFFLINE", "PYTHONUNBUFFERED", "NO_PROXY")
             if name in os.environ}  # fmt: skip
     with (HERE / "calls").open("a") as calls:
-        calls.write(json.dumps({"argv": argv, "environment": kept}) + "\n")
+        calls.write(json.dumps({"argv": argv, "environment": kept, "uid": os.getuid()}) + "\n")
     if mode in ("no-bench", "no-module"):
         print(FAILURES[mode][1], file=sys.stderr)
         return FAILURES[mode][0]

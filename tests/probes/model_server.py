@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-PAGES = Path(__file__).parent.parent / "recordings/cpu-ngram"
+RECORDING = Path(__file__).parent.parent / "recordings/cpu-ngram"
+PAGES = tuple(RECORDING / name for name in ("metrics-first.txt", "metrics-last.txt"))
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -19,13 +20,13 @@ class ModelServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Asked)
+    def __init__(self, port: int = 0, pages: Sequence[Path] = PAGES) -> None:
+        super().__init__(("127.0.0.1", port), _Asked)
         self.key = ""
         self.models = [{"id": "tiny", "root": "/opt/models/tiny", "parent": None, "max_model_len": 2048}]
         self.served = {"tiny"}
         self.running = 0
-        self.pages = [(PAGES / name).read_text() for name in ("metrics-first.txt", "metrics-last.txt")]
+        self.pages = [page.read_text() for page in pages]
         self.asked: list[str] = []
 
     @property
@@ -51,6 +52,8 @@ class _Asked(BaseHTTPRequestHandler):
             busy = f'vllm:num_requests_running{{engine="0",model_name="tiny"}} {server.running}.0'
             kept = [line for line in page.splitlines() if not line.startswith("vllm:num_requests_running")]
             self._answer(200, "\n".join([*kept, busy]) + "\n")
+        elif path == "/health":
+            self._answer(200, "")
         elif server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
             self._answer(401, '{"error": "Unauthorized"}')
         elif path == "/v1/models":

@@ -46,10 +46,8 @@ def benchmark_of(
         run=bench.run,
         preset=bench.preset,
         result={
-            "runs": runs,
-            "facts": facts_of(view, bench, load),
-            "marks": list(marks_of(bench)),
-            "state": bench.state,
+            **(first.result or {}),
+            ADDED: {"runs": runs, "facts": facts_of(view, bench, load), "marks": list(marks_of(bench))},
         },
         versions=dict(load.versions) if load is not None else {},
         revision=load.revision if load is not None else 0,

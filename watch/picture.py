@@ -273,9 +273,10 @@ def _loading(load: Load) -> str:
     span = load.spans.get(load.phase)
     if load.phase == "ready":
         return "the server says it is ready; waiting for /health to answer"
-    if span is not None and span.track is not None:
-        return f"{load.phase}: {_count_words(span)}"
     note = load.note()
+    if span is not None and span.track is not None:
+        after = f"; {note}" if span.track.complete and note else ""
+        return f"{load.phase}: {_count_words(span)}{after}"
     return f"{load.phase}: {note}" if note else load.phase
 
 

@@ -238,11 +238,11 @@ def read(path: str) -> str:
 
 
 def about(pid: int) -> list[Any]:
-    """[name, systemd unit, user, started (UTC seconds), state letter] from /proc; empty where it is gone."""
+    """[name, systemd unit, user, started (UTC seconds), Z or X while it dies] from /proc; empty where it is gone."""
     stat = read(f"/proc/{pid}/stat")
     head, _, rest = stat.rpartition(")")
     fields = rest.split()
-    state = fields[0] if fields else ""
+    state = fields[0] if fields and fields[0] in "ZX" else ""  # the others change all the time and say nothing here
     started = 0.0
     if len(fields) > 19:
         started = boot_time() + float(fields[19]) / os.sysconf("SC_CLK_TCK")

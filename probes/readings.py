@@ -177,7 +177,7 @@ class GpuProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str = ""
     started: float = 0.0
     state: str = ""
-    """/proc/PID/stat's state letter; Z while it dies."""
+    """/proc/PID/stat's state letter, Z or X while it dies; empty: not known, or (from NVML) alive"""
 
 
 class GpuProcesses(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="gpu-processes"):

@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 
 from probes.readings import GpuDevice, GpuProcesses, GpuReading
-from watch.gpu_notes import EMPTY, GpuNote, behind, low, notes, stage
+from watch.gpu_notes import EMPTY, GpuNote, behind, low, notes, stage, unseen
 from watch.load import ORDER
 from watch.memory import PROGRAM, Holder, MemoryView, holders, judge_memory, role
 from watch.view import GpuView
@@ -191,7 +191,11 @@ class Gpus:
             expected_mib=expected_mib,
             holders=found,
             memory=memory,
-            notes=(*notes(devices), *(self._behind(found, ranks, stages) if memory is None else ())),
+            notes=(
+                *notes(devices),
+                *unseen(self.last.devices, self.last.source),
+                *(self._behind(found, ranks, stages) if memory is None else ()),
+            ),
             shared=shared,
             hung=self.hung,
         )

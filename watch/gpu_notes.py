@@ -38,7 +38,7 @@ class Reason(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GpuNote(Struct, frozen=True, kw_only=True):
-    """One sentence about one GPU. ``kind``: throttle, ecc, link, behind."""
+    """One sentence about one GPU. ``kind``: throttle, ecc, link, behind, mig."""
 
     gpu: int
     kind: str
@@ -77,6 +77,21 @@ def notes(devices: Sequence[GpuDevice]) -> tuple[GpuNote, ...]:
             continue
         out += [*_throttle(device), *_ecc(device), *_link(device)]
     return tuple(out)
+
+
+def unseen(devices: Sequence[GpuDevice], source: str) -> tuple[GpuNote, ...]:
+    """GPUs that are divided into MIG devices of which none is shown, and why. ``devices``: whole and MIG ones."""
+    divided = {device.parent for device in devices}
+    why = (
+        "this login may not see them: root or the rights of nvidia-cap devices are needed"
+        if source == "nvml"
+        else "nvidia-smi's table has the whole GPU only; NVML would list them"
+    )
+    return tuple(
+        GpuNote(gpu=device.index, kind="mig", severity="info", text=f"divided (MIG), its parts are not shown: {why}")
+        for device in devices
+        if device.mig == "on" and device.parent is None and device.index not in divided and not device.error
+    )
 
 
 def _throttle(device: GpuDevice) -> list[GpuNote]:

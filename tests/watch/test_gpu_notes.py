@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from probes.readings import GpuDevice, GpuProcess
 from tests.watch.feeds import RECORDINGS
-from watch.gpu_notes import behind, notes, reasons, table
+from watch.gpu_notes import behind, notes, reasons, table, unseen
 from watch.memory import holders
 
 
@@ -146,3 +146,11 @@ def test_a_small_context_beside_a_worker_does_not_take_its_name() -> None:
     assert [note.text for note in behind(devices, found, 3)] == [
         "behind the others (Worker_TP0): 0.6 GiB where they hold 71.0"
     ]
+
+
+def test_a_divided_gpu_whose_parts_are_not_shown_says_why() -> None:
+    whole, part = GpuDevice(index=0, mig="on"), GpuDevice(index=16, parent=0)
+    assert unseen([whole, part, GpuDevice(index=1, mig="off"), GpuDevice(index=2)], "nvml") == ()
+    (note,) = unseen([whole, GpuDevice(index=1)], "nvidia-smi")
+    assert "the whole GPU only" in note.text
+    assert unseen([GpuDevice(index=0, mig="on", error="GPU is lost")], "nvml") == ()

@@ -1,7 +1,8 @@
 """A stand-in for nvidia-ml-py where there is no GPU: two devices, a MIG-capable one if asked, faults by environment.
 
 FAKE_NVML: comma-separated: ``mismatch`` (nvmlInit fails), ``lost`` (device 1 falls off the bus at the third sample),
-``hang`` (the second sample never ends), ``unified`` (no memory figures), ``mig`` (device 0 is split in two).
+``hang`` (the second sample never ends), ``unified`` (no memory figures), ``mig`` (device 0 is split in two),
+``mig-hidden`` (the same, and we may not see its parts, nor what the whole holds).
 """
 
 import os
@@ -43,6 +44,10 @@ def not_supported(*_):
     raise NVMLError(3, "Not Supported")
 
 
+def not_permitted(*_):
+    raise NVMLError(4, "Insufficient Permissions")
+
+
 def nvmlInit():
     if "mismatch" in MODES:
         raise NVMLError(18, "Driver/library version mismatch")
@@ -81,6 +86,8 @@ def nvmlDeviceGetPciInfo(handle):
 def nvmlDeviceGetMemoryInfo(handle, version=None):
     if "unified" in MODES:
         not_supported()
+    if "mig-hidden" in MODES and handle == 0:
+        not_permitted()
     if version:
         return Record(used=(10 + rounds) << 20, total=1000 << 20, reserved=7 << 20)
     return Record(used=(17 + rounds) << 20, total=1000 << 20)
@@ -141,7 +148,7 @@ def nvmlDeviceGetTotalEnergyConsumption(handle):
 
 
 def nvmlDeviceGetMigMode(handle):
-    return (int("mig" in MODES and handle == 0), 0)
+    return (int(bool(MODES & {"mig", "mig-hidden"}) and handle == 0), 0)
 
 
 def nvmlDeviceGetMaxMigDeviceCount(handle):
@@ -149,6 +156,8 @@ def nvmlDeviceGetMaxMigDeviceCount(handle):
 
 
 def nvmlDeviceGetMigDeviceHandleByIndex(handle, number):
+    if "mig-hidden" in MODES:
+        not_permitted()
     return 10 + number
 
 

@@ -312,7 +312,7 @@ async def test_from_the_command_line(machine: Machine, target: str, keyring: Key
     assert 'did you mean "quick"?' in err
 
 
-async def firstlight(*words: str) -> tuple[int, str, str]:
+async def firstlight(*words: str, limit: float = LIMIT) -> tuple[int, str, str]:
     """The program itself, as it is typed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -321,7 +321,7 @@ async def firstlight(*words: str) -> tuple[int, str, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(limit):
         out, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()

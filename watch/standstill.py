@@ -23,9 +23,10 @@ _LINE = re.compile(
     r"Avg generation throughput: (\d{1,12}\.\d) tokens/s, Running: (\d{1,9}) reqs(?:.{0,80}?Waiting: (\d{1,9}) reqs)?"
     r"(?:.{0,200}?KV cache usage: ([\d.]{1,9})%)?"
 )
-TELL, TELL_SILENT = 60.0, 180.0
-"""Seconds without a token after which it is said: no step takes that long. The longer one where only silence follows a
-line without tokens: the requests may have been given up."""
+TELL, TELL_SILENT, TELL_FIRST = 60.0, 180.0, 300.0
+"""Seconds without a token after which it is said: no step takes that long. Longer where only silence follows a line
+without tokens (the requests may have been given up), and where no token was ever made: the first requests compile
+kernels, which takes minutes."""
 _NEXT = 90.0
 """Lines further apart than this do not speak of one standstill: between them it moved, or there was no traffic."""
 _USUAL = "a token comes within milliseconds; a very long prompt may take tens of seconds to its first"
@@ -47,8 +48,9 @@ class _Run:
     def until(self, now: float) -> float:
         return self.last if self.paged else max(self.last, now)
 
-    def tells(self, now: float) -> bool:
-        return self.last - self.since >= TELL or self.until(now) - self.since >= TELL_SILENT
+    def tells(self, now: float, *, first: bool) -> bool:
+        least = (TELL_FIRST, TELL_FIRST) if first else (TELL, TELL_SILENT)
+        return self.last - self.since >= least[0] or self.until(now) - self.since >= least[1]
 
 
 class Standstill:
@@ -57,8 +59,11 @@ class Standstill:
     def __init__(self) -> None:
         self._runs: dict[tuple[bool, str], _Run] = {}
         self._made: dict[str, float] = {}
+        self._first = True
+        """no token yet"""
 
     def new_load(self) -> None:
+        self._first = True
         self._runs.clear()
         self._made.clear()
 
@@ -68,6 +73,7 @@ class Standstill:
         if found is not None:
             engine, prompt, made, running, waiting, kv = found.groups()
             run = _Run(at, at, (ref,), float(running), float(waiting or 0), kv or "", False)
+            self._first = self._first and not float(made) > 0
             self._see(engine or "", run, float(prompt) > 0 or float(made) > 0)
 
     def page(self, reading: MetricsReading) -> None:
@@ -79,6 +85,7 @@ class Standstill:
             counts = [value for (key, name, _), value in page.series.items() if name == engine and key in _COUNTED]
             made, before = sum(counts), self._made.get(engine)
             self._made[engine] = made
+            self._first = self._first and not made > 0
             kv, waiting = f"{gauge.get('KV cache', 0.0):.6f}", gauge.get("waiting", 0.0)
             run = _Run(reading.at, reading.at, (reading.ref,), gauge["running"], waiting, kv, True)
             self._see(engine, run, not counts or made != before)
@@ -101,7 +108,7 @@ class Standstill:
 
     def view(self, now: float) -> StallView | None:
         """The longest standstill at ``now`` (UTC seconds, no later than what could have been heard)."""
-        runs = [run for run in self._runs.values() if run.tells(now)]
+        runs = [run for run in self._runs.values() if run.tells(now, first=self._first)]
         if not runs:
             return None
         run = min(runs, key=lambda run: run.since)

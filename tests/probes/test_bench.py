@@ -374,6 +374,76 @@ async def test_a_lost_link_loses_nothing(machine: Bench) -> None:
     assert len(set(words)) == len(words), f"each once: {story(out)}"
 
 
+DOCKER = r"""#!/bin/sh
+# docker, as far as a benchmark asks it: what is "inside" runs here, with the variables that were handed on and no other
+echo "$*" >>"$0.calls"
+case $1 in
+ps) printf 'other\t0.0.0.0:9999->8000/tcp\n'; printf 'kimi\t0.0.0.0:%s->8000/tcp\n' "$PORT"; exit ;;
+exec) shift ;;
+*) exit 64 ;;
+esac
+kept="PATH=$BIN:$PATH"
+set -f
+while :; do
+  case $1 in
+  -i) shift ;;
+  -e) eval "value=\${$2-}"; [ -z "$value" ] || kept="$kept $2=$value"; shift 2 ;;
+  *) break ;;
+  esac
+done
+[ "$1" = kimi ] || { echo "Error response from daemon: No such container: $1" >&2; exit 1; }
+shift
+exec env -i $kept "$@"
+"""
+
+
+def contained(machine: Bench, monkeypatch: pytest.MonkeyPatch, words: str) -> Path:
+    """The unit starts a container; the server in it listens on its port of the host as well as on its own."""
+    docker = machine.folder / "bin/docker"
+    docker.write_text(DOCKER.replace("$BIN", str(machine.vllm.parent)).replace("$PORT", str(machine.server.port)))
+    docker.chmod(0o755)
+    port = machine.server.port
+    machine.shown(f"{docker} run --rm {words} -p {port}:{port} vllm/vllm-openai:v0.11 --model /m --port {port}")
+    return docker
+
+
+@pytest.mark.parametrize("words", ["--name kimi", ""])
+async def test_in_the_servers_container(machine: Bench, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    docker = contained(machine, monkeypatch, words)
+    machine.server.key = "a-key-for-the-container"
+    seen = await run(api_key="a-key-for-the-container")
+    assert seen[-1].outcome == "done", story(seen)
+    assert len([one for one in seen if one.stage == "result" and one.result]) == 2
+    assert machine.calls[-1]["environment"]["OPENAI_API_KEY"] == "a-key-for-the-container"
+    asked = Path(f"{docker}.calls").read_text()
+    assert "a-key-for-the-container" not in asked
+    assert "rm -rf -- /tmp/firstlight-ab12cd" in asked
+    assert not Path("/tmp/firstlight-ab12cd").exists()
+
+
+async def test_what_runs_in_a_container_is_ended_there(machine: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    contained(machine, monkeypatch, "--name kimi")
+    machine.mode("slow")
+    host = LocalHost()
+    out = []
+    async with asyncio.timeout(60), aclosing(bench(host, NONE, ORDER)) as readings:
+        async for reading in readings:
+            out.append(reading)
+            if reading.stage == "progress" and reading.done == 1:
+                assert await cancel_bench(host, NONE, ORDER) == ""
+    assert out[-1].outcome == "cancelled"
+    left = await host.run(["pgrep", "-f", "bench serve.*/tmp/firstlight-ab12c[d]"])
+    assert left.stdout == b""
+
+
+async def test_a_container_without_vllm_is_said(machine: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    contained(machine, monkeypatch, "--name gone")
+    seen = await run()
+    assert seen[-1].outcome == "refused"
+    assert "The server's container gone cannot run the benchmark" in seen[-1].text
+    assert "No such container" in seen[-1].text
+
+
 # ----- the parts by themselves
 
 LOG = (

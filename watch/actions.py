@@ -96,6 +96,7 @@ class _Step:
             if found is not None and "infinity" not in found[1]:
                 seconds = span(found[1])
                 self.kill_at = self.started + seconds if 0 < seconds < 1e7 else None
+                self.text = reading.detail.partition("; ")[2] if self.kill_at else self.text
 
     def view(self) -> StepView:
         return StepView(

@@ -287,6 +287,12 @@ class Conductor:
     # ----- doing
 
     async def _carry_out(self, proposal: Proposal, check: Precheck) -> None:
+        other = self.operations.running
+        if other is not None:
+            self._say(
+                f"{other.who} is at it: {other.action} of {other.unit} is under way. Nothing was done", error=True
+            )
+            return
         self._ended(await self.operations.carry_out(proposal, check), proposal)
 
     def _ended(self, last: OperatorAction | None, proposal: Proposal | None) -> None:

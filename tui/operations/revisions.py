@@ -168,13 +168,14 @@ def revision_row(row: RevisionRow, zone: Zone, width: int) -> Row:
     at = revision.last_seen
     out(f"{zone.day(at)} {zone.clock(at, seconds=False)} {zone.name(at)}  ", "text")
     out(pad(f"load {about(revision.load_seconds)}" if revision.load_seconds is not None else "", 14), "text")
+    measured = figures(row.benchmark)
     if wide:
         out(pad(f"{number(revision.loads)} load{'' if revision.loads == 1 else 's'}", 10), "muted")
-    measured = figures(row.benchmark)
-    out(pad(measured, 26 if wide else 14) if measured or wide else "", "text")
+        out(pad(measured, 26), "text")
     tags = [("runs now", "strong accent")] if row.runs else []
-    tags += [("last known good", "strong ok")] if row.best else []
+    tags += [("last known good" if wide else "last good", "strong ok")] if row.best else []
     tags += [("known good", "ok")] if revision.known_good and not row.best else []
+    tags += [(measured.partition(",")[0], "text")] if measured and not wide else []
     tags += [(safe(row.cause), "warn")] if row.cause else []
     for place, (tag, look) in enumerate(tags):
         out(" · " if place else " ", "faint")(tag, look)

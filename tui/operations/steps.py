@@ -150,13 +150,13 @@ def rows_of(scene: Scene, width: int, *, alone: bool) -> list[Row]:
     action = scene.view.action
     if action is None:
         return [Row()(" Nothing has been done to this unit from here.", "muted")]
-    rows = [Row()]
+    rows = [] if alone else [Row()]
     if action.fallback:
         rows += [Row()(" instead  ", "muted")(safe(action.fallback), "strong"), Row()]
     if action.link:
         rows += [*paragraph(f"✖ {action.link}", width - 2, "strong warn", indent=1, hang=2), Row()]
     for step in action.steps:
-        rows += _step(step, scene, width)
+        rows += _step(step, scene, width, short=alone)
     if not action.running:
         rows += [Row(), *_end(action, scene, width)]
     if alone and _started(action):
@@ -168,7 +168,8 @@ def rows_of(scene: Scene, width: int, *, alone: bool) -> list[Row]:
     return rows
 
 
-def _step(step: StepView, scene: Scene, width: int) -> list[Row]:
+def _step(step: StepView, scene: Scene, width: int, *, short: bool) -> list[Row]:
+    """``short``: what is over has one row."""
     sign = SIGNS[step.status]
     row = Row()(f" {sign.sign} ", sign.style)
     look = {"running": "strong", "failed": "strong error", "pending": "faint"}.get(step.status, "text")
@@ -179,6 +180,8 @@ def _step(step: StepView, scene: Scene, width: int) -> list[Row]:
     row(right(elapsed(took), _TIME) + "  ", "strong" if step.status == "running" else "muted")
     column = 3 + _NAME + _TIME + 2
     style = {"failed": "error", "running": "text"}.get(step.status, "muted")
+    if short and step.status in ("done", "skipped"):
+        return [row(safe(step.text), style)]
     if width - column >= 36:
         first, *rest = paragraph(step.text, width - column - 1, style)
         row.extend(first)

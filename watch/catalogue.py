@@ -175,9 +175,7 @@ class Catalogue:
         found = compiled.search(text)
         if found is None:
             return None
-        return found.start(), {
-            name.rstrip("0123456789"): value for name, value in found.groupdict().items() if value
-        }
+        return found.start(), {name.rstrip("0123456789"): value for name, value in found.groupdict().items() if value}
 
     def near(self, row: Row, text: str) -> bool:
         """Whether what the row wants near by is in the text."""

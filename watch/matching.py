@@ -10,6 +10,7 @@ is what makes it linear in the length of the text: a hostile line cannot make it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import re2
 
@@ -100,6 +101,12 @@ class Matcher:
                         yield start, end
                     start = end + 1
             start = max(start, stop + 1)
+
+
+@lru_cache(maxsize=4)
+def shared(patterns: tuple[str, ...]) -> Matcher:
+    """A machine is costly to build and knows nothing of what it has read: folds of one table share it."""
+    return Matcher(patterns)
 
 
 def _words(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from probes.readings import (
     BenchReading,
@@ -24,12 +23,13 @@ from probes.readings import (
 from probes.unitfile import commands, settings, stray
 from watch import picture
 from watch.actions import Actions
-from watch.asked import Asked, from_config, from_list, lost, method
+from watch.asked import Asked
 from watch.attempts import Attempt, Attempts
 from watch.bars import parse_bar
 from watch.benchmarks.fold import Benchmarks
 from watch.catalogue import Catalogue
 from watch.changes import Changes
+from watch.comparing import Comparing
 from watch.findings import Findings
 from watch.forecast import Forecast
 from watch.gpu import Gpus
@@ -37,8 +37,8 @@ from watch.heads import Head, parse_head, plain, sglang_style
 from watch.io import Io
 from watch.load import Load
 from watch.manager import unit_event
-from watch.marks import Mark, Marks, shipped
-from watch.matching import Matcher
+from watch.marks import Marks, shipped
+from watch.matching import shared
 from watch.notes import Notes
 from watch.outlook import Earlier, Outlook, forecast_view
 from watch.ranks import Rank
@@ -77,10 +77,10 @@ class WatchState:
         self.marks = marks if marks is not None else shipped()
         self.findings = Findings(catalogue, unit=unit)
         everything = (*self.marks.patterns, *self.findings.patterns)
-        self.matcher = _matcher(everything)
+        self.matcher = shared(everything)
         quiet_rows = self.marks.steady()
         self._numbers = [row for row in range(len(everything)) if row not in quiet_rows]
-        self._steady = _matcher(tuple(everything[row] for row in self._numbers))
+        self._steady = shared(tuple(everything[row] for row in self._numbers))
         self.attempts = Attempts(unit)
         self.asked = Asked()
         self.gpus, self.io, self.serving, self.sources = Gpus(), Io(), Serving(), Sources()
@@ -91,7 +91,7 @@ class WatchState:
         self.lines = 0
         self.heard_at: float | None = None
         self._number = 0
-        self._told: set[tuple[int, str]] = set()
+        self._comparing = Comparing(self.asked, self.findings)
         self._outlook = Outlook(target, unit, history)
         self._unit_reading: UnitReading | None = None
         self._health: HealthReading | None = None
@@ -266,49 +266,14 @@ class WatchState:
                 if mark.reads == "statistics":
                     self.standstill.line(at, text, line.ref or line.cursor)
                 elif mark.reads:
-                    self._arguments(attempt, mark, text, line)
+                    present = attempt is self.attempts.current
+                    self._comparing.listed(load, mark, text, at, line.ref or line.cursor, present=present)
                 changed = load.mark(at, mark, fields, speaker, bar) or changed
                 if not mark.unit and not mark.weak:
                     ranks.marked(rank, at, mark.id, mark.phase, fields)
         if any(map(marks.death, rows)):
             changed = load.fail(at, speaker=speaker) or changed
         return attempt, changed
-
-    def _arguments(self, attempt: Attempt, mark: Mark, text: str, line: JournalLine) -> None:
-        """The line lists what was asked for, or what was accepted."""
-        load, ref = attempt.load, line.ref or line.cursor
-        values = from_config(text) if mark.reads == "config" else from_list(text)
-        known = method(values)
-        if mark.reads == "config":
-            load.method = known or load.method
-            eager = values.get("enforce_eager", "")
-            load.cpu = values.get("device_config", "") == "cpu"
-            load.eager = {"True": True, "False": False}.get(eager, load.eager)
-            if values.get("model"):
-                load.facts["model"] = values["model"]
-        elif known and not load.method:
-            load.method = known
-        if attempt is not self.attempts.current:
-            return
-        if mark.reads == "config":
-            self.asked.config, self.asked.config_ref = values, ref
-        else:
-            self.asked.args, self.asked.args_ref = values, ref
-        self._compare(load, line.at)
-
-    def _compare(self, load: Load, at: float) -> None:
-        """What was asked for and not got is a finding, once."""
-        for view in lost(self.asked.views()):
-            if (load.number, view.key) not in self._told:
-                self._told.add((load.number, view.key))
-                self.findings.note(
-                    "asked-differs",
-                    {"what": f"{view.key}: asked {view.asked}, got {view.got}"},
-                    load=load.number,
-                    at=at,
-                    phase=load.phase,
-                    refs=[view.ref] if view.ref else [],
-                )
 
     def _named(self, head: Head | None, line: JournalLine, attempt: Attempt | None) -> Head:
         """The head, with the process that the pid is known by where the line itself does not name it."""
@@ -337,7 +302,7 @@ class WatchState:
                 lost = [text for _, text in stray(reading.text)]
                 self.asked.unit(commands(found), lost, reading.ref or reading.unit)
                 if load is not None:
-                    self._compare(load, reading.at)
+                    self._comparing.compare(load, reading.at)
                 return Changes.UNIT
             case GpuReading():
                 self.gpus.apply(reading)
@@ -425,8 +390,10 @@ class WatchState:
         health = self._health
         if load is not None and load.phase != "n/a":
             silent = load.first_line is None and load.healthy_at is not None and not load.over
-            return "ready" if silent else load.state(
-                probed=health is not None and health.at >= load.started and not self.serving.barred
+            return (
+                "ready"
+                if silent
+                else load.state(probed=health is not None and health.at >= load.started and not self.serving.barred)
             )
         if self.findings.fatal(load.number if load is not None else 0):
             return "failed"
@@ -534,9 +501,3 @@ class WatchState:
                 known = self._past[load.number] = (stamp, view)
             out.append(known[1])
         return tuple(out)
-
-
-@lru_cache(maxsize=4)
-def _matcher(patterns: tuple[str, ...]) -> Matcher:
-    """A machine is costly to build and knows nothing of what it has read: folds of one table share it."""
-    return Matcher(patterns)

@@ -73,7 +73,7 @@ async def test_suspended_and_brought_back(
     with Terminal(["bash", "--norc", "--noprofile", "-i"], env={"PS1": "prompt> "}) as terminal:
         await until(terminal, "prompt>")
         terminal.send(f"{PROGRAM} watch {target} {service.name}\n")
-        await until(terminal, "unit")
+        await until(terminal, "Journal")
         await service.start()
         await until(terminal, "line 5")
         for _ in range(3):

@@ -179,7 +179,8 @@ class _locked:
 
 def _create(where: Path, header: Header) -> tuple[Path, int]:
     """Make a file of a name that is free, locked before it bears that name."""
-    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a mode is not for those above the last one
+    where.mkdir(mode=0o700, exist_ok=True)
     if where.stat().st_mode & 0o077:
         where.chmod(0o700)
     started = datetime.fromtimestamp(header.started, UTC).strftime("%Y%m%dT%H%M%SZ")

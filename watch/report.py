@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from watch.texts import duration
-from watch.view import FindingView, ForecastView, LoadView, PhaseView, Progress, View
+from watch.view import BenchView, FindingView, ForecastView, LoadView, PhaseView, Progress, View
 from watch.words import Phase, Severity, State
 
 
@@ -73,6 +73,8 @@ def report_json(report: Report) -> bytes:
             }
             for a in view.asked
         ]
+    if view.benchmark is not None:
+        out["benchmark"] = _benchmark(view.benchmark)
     if view.sources:
         out["sources"] = [{"probe": s.probe, "state": s.state, "reason": s.reason} for s in view.sources]
     if report.notes:
@@ -111,6 +113,29 @@ def _load(load: LoadView) -> dict[str, Any]:
         out["ended"] = _time(load.ended)
     if load.attached_late:
         out["attached_late"] = True
+    return out
+
+
+def _benchmark(bench: BenchView) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "run": bench.run,
+        "preset": bench.preset,
+        "state": bench.state,
+        "text": bench.text,
+        "levels": [
+            {
+                "level": level.level,
+                "output_tokens_per_second": round(level.output_tps, 3),
+                "completed": level.completed,
+                "failed": level.failed,
+                **({"unusable": level.unusable} if level.unusable else {}),
+            }
+            for level in bench.levels
+        ],
+    }
+    if bench.verdict:
+        out["verdict"] = bench.verdict
+        out["word"] = bench.word
     return out
 
 
@@ -213,6 +238,7 @@ class _Text:
         yield from self._loads()
         yield from self._rest([f for f in report.findings if f not in main])
         yield from self._asked()
+        yield from self._measured()
         for note in report.notes:
             yield ""
             yield from self._wrapped(f"Note: {note}", "")
@@ -292,6 +318,18 @@ class _Text:
         yield self._paint("Asked for, but got otherwise", "1")
         for asked in differing:
             yield from self._wrapped(f"{asked.key}: asked {asked.asked}, got {asked.got}", "  ", hang="    ")
+
+    def _measured(self) -> Iterator[str]:
+        bench = self._report.view.benchmark
+        if bench is None or bench.state == "running":
+            return
+        yield ""
+        yield self._paint("Measured", "1")
+        yield from self._wrapped(f"benchmark {bench.preset}: {bench.state}", "  ")
+        for level in bench.levels:
+            text = level.unusable or f"{level.output_tps:,.1f} output tokens per second"
+            yield from self._wrapped(f"{level.level}: {text}", "  ", hang="    ")
+        yield from self._wrapped(bench.verdict or bench.text, "  ", hang="    ")
 
     def _expected(self, forecast: ForecastView) -> str:
         now = self._report.view.now

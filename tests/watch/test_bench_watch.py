@@ -38,7 +38,9 @@ from watch.benchmarks.keep import (
 from watch.benchmarks.presets import BadPreset, levels, preset, presets
 from watch.benchmarks.told import comparison_json, comparison_markdown, kept_json, outcome, summaries
 from watch.config import Config, Preset
+from watch.explain import explain, render_text, report_json
 from watch.history import Benchmark, History, Key, LoadRecord
+from watch.session import SessionWriter, new_header
 from watch.state import WatchState
 from watch.view import View
 
@@ -250,6 +252,22 @@ def test_a_refused_one_does_not_hide_the_one_that_runs() -> None:
     view = folded(*BEGIN, other).benchmark
     assert view is not None
     assert (view.run, view.state) == (RUN, "running")
+
+
+def test_the_verdict_closes_the_loads_story_in_its_report(tmp_path: Path) -> None:
+    header = new_header("llm-two", "vllm", T)
+    writer = SessionWriter(header, where=tmp_path)
+    verdict = said("verdict", at=T + 61, text="n-gram: 0.87 × baseline", facts={"word": "worse", "baseline": "1"})
+    for one in (*BEGIN, result(), verdict, said("end", "done", at=T + 62, text="measured")):
+        writer.write(one)
+    path = writer.close()
+    assert path is not None
+    report = explain([path])
+    text = render_text(report)
+    assert "benchmark quick: done" in text
+    assert "concurrency 4: 9.3 output tokens per second" in text
+    assert "n-gram: 0.87 × baseline" in text
+    assert json.loads(report_json(report))["benchmark"]["word"] == "worse"
 
 
 def test_a_saved_result_in_an_explained_folder_is_no_run() -> None:

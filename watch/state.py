@@ -108,8 +108,7 @@ class WatchState:
         self._heard(reading.at)
         before = self._stamp()
         changes = self._take(reading)
-        attempt = self.attempts.current
-        load = attempt.load if attempt is not None else None
+        load = self._load()
         if self.findings.judge(
             reading, load=load.number if load is not None else 0, phase=self._phase(load), state=self._state(load)
         ):
@@ -146,9 +145,7 @@ class WatchState:
             line = lines[index]
             rows: Sequence[int] = ()
             if index == following:
-                rows = matched[position][1]
-                if numbers is not None:
-                    rows = [numbers[row] for row in rows]
+                rows = matched[position][1] if numbers is None else [numbers[row] for row in matched[position][1]]
                 position += 1
                 following = start + matched[position][0] if position < len(matched) else -1
             at = line.at
@@ -286,8 +283,7 @@ class WatchState:
         return Head(name, pid, head.level, head.place, head.message) if name else head
 
     def _take(self, reading: Reading) -> Changes:
-        current = self.attempts.current
-        load = current.load if current is not None else None
+        load = self._load()
         match reading:
             case UnitReading():
                 if self._unit_reading is None or reading.at >= self._unit_reading.at:

@@ -102,3 +102,27 @@ def test_a_clean_stop_gives_all_back_within_half_a_second():
     states = story(RECORDINGS / "b1-ngram-cold-cache" / "release.jsonl")
     assert states[-1][1] == "free"
     assert states[-1][0] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("name", "freed"), [("clean.40", 1.125), ("term.40", 0.5613), ("kill9.40", 0.5028), ("kill9.full", 0.242)]
+)
+def test_dying_processes_are_said_to_be_dying_until_the_driver_lets_go(name: str, freed: float):
+    """``freed``: read from the raw file: when NVML first says that nothing is in use any more."""
+    states: list[tuple[float, str, str]] = []
+    history: list[tuple[float, float]] = []
+    for row in map(json.loads, (RECORDINGS / "a-imitated-load" / f"release.{name}.jsonl").read_text().splitlines()):
+        used = [value / MIB - 615.06 for value in row["used"]]
+        history.append((NOW + row["dt"], sum(used)))
+        found = [
+            worker(pid, gpu, used[gpu], state=row["state"][gpu] or "")
+            for gpu, pids in enumerate(row["nvml_pids"])
+            for pid in pids
+        ]
+        view = judge_memory(NOW + row["dt"], gpus(*used), holders(found, "vllm", 0.0), history)
+        if not states or states[-1][1] != view.state:
+            states.append((row["dt"], view.state, view.text))
+    assert (states[-1][0], states[-1][1]) == (freed, "free")
+    lives = name == "clean.40"  # its second process has work to do before it ends
+    assert states[0][1] == ("held" if lives else "returning")
+    assert lives or "is dying and the driver has not let go yet" in states[0][2]

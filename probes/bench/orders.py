@@ -28,7 +28,8 @@ class Level(Struct, frozen=True, kw_only=True):
 class BenchOrder(Struct, frozen=True, kw_only=True):
     """One benchmark. ``id``: by ``new_id``; ``unit``: as systemd knows it; ``who``: how the operator is named to
     others; ``limit``: seconds for the whole, then it is ended; ``endpoint``: URL of the server, "" for what its
-    arguments say; ``user``: the unit is of the user's own manager. The API key is no part of it: see ``run.bench``."""
+    arguments say; ``tls_ca``, ``tls_verify``: whom https trusts, as of a deployment; ``user``: the unit is of the
+    user's own manager. The API key is no part of it: see ``run.bench``."""
 
     id: str
     unit: str
@@ -37,6 +38,8 @@ class BenchOrder(Struct, frozen=True, kw_only=True):
     who: str = ""
     limit: float = 1800.0
     endpoint: str = ""
+    tls_ca: str = ""
+    tls_verify: bool = True
     user: bool = False
 
 

@@ -41,6 +41,8 @@ class Told:
         self._skip = 0
         self._rest = b""
         self._part = 0
+        self._at = 0.0
+        """of the last word of the steps: vLLM's lines have no time that can be trusted"""
         self._measuring = False
         self._shown = 0
         self._last: deque[str] = deque(maxlen=40)
@@ -122,8 +124,6 @@ class Told:
         return f"{words}: {plain(raised, 300)}" if raised and raised not in words else words
 
     # ----- lines of vLLM's
-
-    _at = 0.0
 
     def _line(self, line: str) -> Iterator[BenchReading]:
         bar = _BAR.match(line)

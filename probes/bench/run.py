@@ -91,10 +91,11 @@ async def _bench(
             raise HostError(f"The preset {order.preset} measures nothing")
         unit = await look_at(host, order.unit, user=order.user)
         place = await find_place(host, rights, unit, order.endpoint)
+        outside = replace(place.outside, ca=order.tls_ca, verify=order.tls_verify)
         facts = {"command": " ".join([*place.command, "bench", "serve"]), **await gpu_facts(host)}
         yield told.reading(clock.now(), "look", "done", f"with {facts['command']}", facts=facts)
         key = key or api_key(unit)
-        server = await prove(host, place.outside, key, clock)
+        server = await prove(host, outside, key, clock)
         why = refused(order, server)
         if why:
             raise HostError(why)

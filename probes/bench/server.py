@@ -45,8 +45,12 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 async def prove(host: Host, endpoint: Endpoint, key: str, clock: Clock) -> Server:
-    """Ask it. Raises ProbeFailed where it is not ready for us, one sentence with a remedy, and what the host raises."""
-    async with host.http(endpoint.host, endpoint.port) as transport, client(transport, endpoint, key) as asks:
+    """Ask it. Raises ProbeFailed where it is not ready for us, one sentence with a remedy; BadEndpoint for a tls_ca
+    that is none; and what the host raises."""
+    async with (
+        host.http(endpoint.host, endpoint.port, tls=endpoint.trust()) as transport,
+        client(transport, endpoint, key) as asks,
+    ):
         card = await _card(asks)
         page = await ask_metrics(asks, PageParser(), clock)
         running = busy(page.samples) if page.samples else None

@@ -106,9 +106,11 @@ system|user)
   setsid sh -c 'exec /bin/sh "$@" </dev/null >/dev/null 2>&1' sh \
     "$stage/$steps" "$action" "$unit" "$fallback" "$who" </dev/null >/dev/null 2>&1 &
   # until it stands on its own: with this shell ends whatever is still in its process group
-  for _ in 1 2 3 4 5 6 7 8 9 10; do
+  tries=0
+  while [ $tries -lt 50 ]; do
     [ ! -s "$log" ] || exit 0
-    sleep 0.5
+    sleep 0.1
+    tries=$((tries + 1))
   done
   echo 'the steps did not begin' >&2
   exit 73 ;;

@@ -102,10 +102,12 @@ async def _run(
             order = _order(config, one, preset, repeats, desk)
             shown = await _measured(desk, order, looking)
         except asyncio.CancelledError:
-            print(
-                "what runs on the host goes on: the same command finds it again, firstlight bench cancel ends it",
-                file=sys.stderr,
-            )
+            bench = looking.view.benchmark
+            if bench is not None and bench.state == "running":
+                print(
+                    "it goes on on the host: the same command finds it again, firstlight bench cancel ends it",
+                    file=sys.stderr,
+                )
             raise
         finally:
             await looking.close()

@@ -60,6 +60,8 @@ def order_for(
         who=who,
         limit=chosen.limit,
         endpoint=deployment.endpoint,
+        tls_ca=deployment.tls_ca,
+        tls_verify=deployment.tls_verify,
         user=deployment.user,
     )
 

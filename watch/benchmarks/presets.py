@@ -57,8 +57,10 @@ def levels(name: str, preset: Preset, *, repeats: int | None = None, earlier: in
         raise BadPreset(f"The preset {name} measures nothing: its numbers are to be 1 or more")
     if len(preset.concurrency) * times > MOST_LEVELS or sum(wanted) * times > MOST_REQUESTS:
         raise BadPreset(f"The preset {name} is too much for one benchmark: at most {MOST_LEVELS} runs of it")
-    if any(not word.isprintable() for word in preset.extra):
+    if any(not word or not word.isprintable() for word in preset.extra):
         raise BadPreset(f"The preset {name} has a word in extra that is none")
+    if not name.isprintable() or any(char.isspace() or char == "=" for char in name):
+        raise BadPreset(f"{name!r} is no name for a preset: letters, digits and - are")
     return tuple(
         Level(
             concurrency=concurrency,

@@ -23,7 +23,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -99,6 +99,8 @@ class Defaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """percent less output tokens per second from which a benchmark counts as worse"""
     gpu_interval: Annotated[float, Meta(ge=0.1, le=60.0)] = 1.0
     """seconds between two samples of the GPUs"""
+    report: Literal["html", "markdown", "none"] = "html"
+    """what a recorded watch leaves beside its recording when it ends"""
     hooks: Hooks = Hooks()
 
 

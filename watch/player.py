@@ -74,6 +74,8 @@ class Player:
                 self._wake.clear()
                 async for batch in self._moved() if self._wanted is not None else self._played():
                     yield batch
+                if self._ended:
+                    yield Batch(ALL)  # it has come to its end: that is shown at once
                 if reading.done():
                     reading.result()  # what should never have happened is not kept from whoever watches
                 if self._wanted is None and self.playing:

@@ -43,17 +43,20 @@ LINES_AT_ONCE = 100
 AHEAD = 50_000
 """Journal lines that may wait for a screen; then the feed waits."""
 
+AHEAD_TEXT = 32 << 20
+"""Characters that they may have together."""
+
 R = TypeVar("R", bound=Reading)
 
 
 class Feed(Protocol):
-    """Where readings come from: a live host (``probes.supervise.Supervisor``) or a recording (``replay.Replay``)."""
+    """Where readings come from: a live host (``probes.supervise.Supervisor``) or a test's list."""
 
     def batches(self) -> AsyncIterator[list[Reading]]: ...
 
 
 class Tape(Protocol):
-    """What readings are recorded on and read back from: ``session.SessionWriter``, or in a replay the ``Replay``."""
+    """What readings are recorded on and read back from: ``session.SessionWriter``."""
 
     @property
     def path(self) -> Path | None: ...
@@ -103,6 +106,7 @@ class Watching:
         self._ledger = ledger
         self._changes = Changes.NONE
         self._lines: list[JournalLine] = []
+        self._text = 0
         self._offsets: list[int] = []
         self._came = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -235,7 +239,7 @@ class Watching:
             if time.perf_counter() - turn > SLICE:
                 await asyncio.sleep(0)
                 turn = time.perf_counter()
-            while len(self._lines) > AHEAD:
+            while len(self._lines) > AHEAD or self._text > AHEAD_TEXT:
                 self._taken.clear()
                 await self._taken.wait()
         self._fold(lines, offsets, None)
@@ -247,6 +251,7 @@ class Watching:
         if self._ledger is not None and (changes & Changes.LOAD or isinstance(then, UnitFile)):
             self._ledger.keep()
         self._lines += lines
+        self._text += sum(len(line.text) for line in lines)
         self._offsets += offsets
         self._changed(changes)
 
@@ -266,7 +271,7 @@ class Watching:
             return None
         behind = self._provisional
         batch = Batch(self._changes, self._lines, self._offsets, newest=behind.newest(), backlog=behind.share)
-        self._changes, self._lines, self._offsets = Changes.NONE, [], []
+        self._changes, self._lines, self._offsets, self._text = Changes.NONE, [], [], 0
         self._taken.set()
         return batch
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from probes.clock import StoryClock
 from probes.readings import JournalLine
 from probes.rehearsal.host import Rehearsal
 from probes.rehearsal.story import load_story
 from probes.supervise import Supervisor
 from tui.commands import watch as command
-from tui.commands.replay import open_recording, replay
+from tui.commands.replay import open_recording, player
 from tui.desk import Desk
 from tui.exits import Ending, Exit
 from watch.config import Config, Defaults, Deployment
 from watch.history import History
 from watch.session import SessionReader
+from watch.session.shelf import listed
 
 
 def opened(
@@ -59,14 +59,16 @@ async def test_a_watch_is_recorded_kept_in_the_history_and_replayed(state: Path)
         assert (reader.header.target, reader.header.unit) == (story.host, story.unit)
         assert reader.notes() == []
     with open_recording(packed) as reader:
-        async with replay(reader, 1000.0) as again:
-            clock = again._clock
-            assert isinstance(clock, StoryClock)
-            clock.speed = 1e6
-            async for _ in again.batches():
-                pass
-            view = again.view(live.now)
-            assert again.status().ended
+        again = player(reader, 1e6)
+        async for _ in again.batches():
+            if again.status().ended:
+                break
+        view = again.view(live.now)
+    (summary,) = [one.summary for one in listed(packed.parent)]
+    assert summary is not None
+    assert (summary.outcome, summary.unit, summary.lines) == ("ready", story.unit, live.lines)
+    page = packed.with_name(packed.name.removesuffix(".jsonl.gz") + ".html").read_text()
+    assert "Ready after" in page
     assert (view.state, view.lines, view.phase) == ("ready", live.lines, live.phase)
     assert view.load == live.load
     assert view.findings == live.findings

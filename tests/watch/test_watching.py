@@ -17,7 +17,7 @@ from probes.clock import StoryClock
 from probes.readings import GpuDevice, GpuReading, JournalLine, Reading
 from tests.watch.fed import ListFeed, OpenFeed, a_load
 from watch import watching as module
-from watch.replay import Replay, opening
+from watch.player import Player
 from watch.session import SessionReader, SessionWriter, new_header
 from watch.state import Changes, WatchState
 from watch.view import View
@@ -73,13 +73,16 @@ async def test_a_replay_gives_the_same_pictures_as_the_live_fold(tmp_path: Path,
     assert b"secret" not in gzip.decompress(path.read_bytes())
 
     reader = SessionReader(path)
-    clock = StoryClock(opening(reader), 1e6)
-    again = Observed()
-    feed = Replay(reader, clock)
-    batches = await all_of(Watching(feed, again, feed, clock=clock, mode="replay"))
+    player = Player(reader, Observed, 1e6)
+    batches = []
+    async for batch in player.batches():
+        batches.append(batch)
+        if player.status().ended:
+            break
     assert len(live.pictures) == len(load)
-    assert again.pictures == live.pictures
-    assert clock.now() == max(reading.at for reading in load)
+    assert isinstance(player.state, Observed)
+    assert player.state.pictures == live.pictures
+    assert player.now() == max(reading.at for reading in load)
     assert sum(len(batch.lines) for batch in batches) == sum(isinstance(reading, JournalLine) for reading in load)
     reader.close()
 

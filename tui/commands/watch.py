@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 
 from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
@@ -30,7 +31,8 @@ from watch.hooking import Hooking
 from watch.keeping import Keeper, Recall
 from watch.ledger import Ledger
 from watch.redact import BadSecretPattern, Redactor
-from watch.session import SessionWriter, folder, new_header, tidy
+from watch.session import SessionError, SessionReader, SessionWriter, folder, new_header, tidy
+from watch.session.shelf import beside_of, remember, summary_of
 from watch.state import WatchState
 from watch.unkept import Unkept
 from watch.view import View
@@ -86,6 +88,9 @@ async def _run(
         paths = [path for desk in watches.opened if (path := desk.watching.status().recording)]
     for path in paths:
         print(f"recorded in {path}.gz", file=sys.stderr)
+        for report in beside_of(Path(path)):
+            if report.exists():
+                print(f"reported in {report}", file=sys.stderr)
     return Exit.OK
 
 
@@ -152,9 +157,25 @@ async def live(
             await watching.stop()
             await supervisor.close()
             await host.close()
-            tape.close()
+            kept = tape.close()
             if history is not None:
                 history.close()
+            if record and kept is not None:
+                leave(kept, state, supervisor.clock.now(), config.defaults.report)
+
+
+def leave(recording: Path, state: WatchState, now: float, report: str) -> None:
+    """What is left beside a recording that is complete: what became of the watch, for the list of recordings, and its
+    report, if a load was seen. Nothing that goes wrong with these ends the program."""
+    from tui.commands.report import at_end
+
+    view = state.view(now)
+    with suppress(SessionError, OSError):
+        with SessionReader(recording) as reader:
+            started = reader.header.started
+        remember(recording, summary_of(view, started, now))
+    if view.load is not None:
+        at_end(recording, report)
 
 
 async def _see_out(hooking: Hooking) -> None:

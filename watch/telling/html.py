@@ -18,16 +18,16 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; overflow-wrap: anywhere; }
-p { margin: .4rem 0; max-width: 46rem; overflow-wrap: anywhere; }
+p, li { margin: .4rem 0; max-width: 46rem; overflow-wrap: anywhere; }
 table { border-collapse: collapse; margin: .6rem 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; }
 th { font-weight: 600; color: var(--muted); }
-pre { overflow-x: auto; padding: .6rem .8rem; border: 1px solid var(--line); border-radius: .3rem; font-size: .85rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .6rem .8rem; border: 1px solid var(--line); border-radius: .3rem; font-size: .85rem; }
 svg { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; }
 .outcome { font-size: 1.15rem; }
-.ready, .info { color: var(--ok); } .warning, .stalled { color: var(--warn); }
+.ready { color: var(--ok); } .warning, .stalled { color: var(--warn); }
 .error, .fatal, .failed { color: var(--bad); }
 """
 

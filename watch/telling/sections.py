@@ -98,10 +98,16 @@ def _phases(tale: Tale) -> Iterator[Block]:
 
 def _findings(tale: Tale, zone: tzinfo | None) -> Iterator[Block]:
     told = [one for one in tale.findings if not one.benign]
-    for finding in told[:_FINDINGS]:
+    grave = [one for one in told if one.severity != "info"]
+    for finding in grave[:_FINDINGS]:
         yield from _finding(finding, zone)
-    if len(told) > _FINDINGS:
-        yield Block(kind="text", lines=(f"{len(told) - _FINDINGS} more are left out.",))
+    if len(grave) > _FINDINGS:
+        yield Block(kind="text", lines=(f"{len(grave) - _FINDINGS} more are left out.",))
+    remarks = [one for one in told if one.severity == "info"]
+    if remarks:
+        yield Block(kind="heading", lines=("Also worth knowing",))
+        lines = tuple(f"{one.title}. {one.advice or one.cause}".strip() for one in remarks[:_FINDINGS])
+        yield Block(kind="list", lines=lines)
     benign = len(tale.findings) - len(told)
     if benign:
         yield Block(kind="text", lines=(f"{benign} harmless notice{'s' if benign > 1 else ''} of known kinds.",))

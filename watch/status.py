@@ -111,7 +111,7 @@ def status(view: View, name: str = "", *, clean: Callable[[str], str] = str) -> 
         phase=view.phase,
         headline=clean(view.headline),
         ready=view.state == "ready" and link not in _LINK_LOST,
-        started=view.state == "ready" or (load is not None and ready_at(load) is not None),
+        started=view.state == "ready" or (_ended(view) and load is not None and ready_at(load) is not None),
         alive=view.state not in ("failed", "stopped"),
         link=link,
         link_reason=clean(view.link.reason) if view.link is not None else "",
@@ -150,6 +150,10 @@ def status(view: View, name: str = "", *, clean: Callable[[str], str] = str) -> 
         engine=view.engine,
         version=clean(view.version),
     )
+
+
+def _ended(view: View) -> bool:
+    return view.state in ("failed", "stopped")
 
 
 def ready_at(load: LoadView) -> float | None:

@@ -34,7 +34,7 @@ class Browser:
         self._process = await asyncio.create_subprocess_exec(
             self._program, "--headless=new", "--no-sandbox", "--enable-unsafe-swiftshader", "--no-first-run",
             "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-            "--disable-dev-shm-usage", "--remote-debugging-port=0", f"--user-data-dir={self._folder}", 
+            "--disable-dev-shm-usage", "--remote-debugging-port=0", f"--user-data-dir={self._folder}",
             "--window-size=1600,900", "about:blank",
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip

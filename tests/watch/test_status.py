@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from probes.readings import JournalLine, LinkReading, UnitReading
+from probes.readings import HealthReading, JournalLine, LinkReading, UnitReading
 from tests.watch.feeds import after, folded, recording
 from watch.state import WatchState
 from watch.status import Status, status
@@ -43,6 +43,20 @@ def test_a_load_that_became_ready() -> None:
     assert {"weights"} <= set(phases)
     assert sum(phases.values()) <= whole.seconds + 1.0
     assert json.loads(msgspec.json.encode(whole))["deployment"] == "vllm"
+
+
+def test_a_server_that_says_ready_and_has_not_answered_yet_has_not_started() -> None:
+    """Its own word comes before its port does; what it served and then lost stays so."""
+    state = folded(ready(), "vllm.service")
+    last = ready()[-1].at
+    state.apply(HealthReading(at=last + 0.1, error="refused"))
+    waiting = seen(state, last + 0.2)
+    assert (waiting.state, waiting.started, waiting.ready) == ("loading", False, False)
+    state.apply(HealthReading(at=last + 1.0, status=200))
+    assert seen(state, last + 1.1).started
+    state.apply(UnitReading(at=last + 2.0, unit="vllm.service", load="loaded", active="failed", result="signal"))
+    gone = seen(state, last + 3.0)
+    assert (gone.state, gone.started, gone.alive, gone.ready) == ("failed", True, False, False)
 
 
 def test_a_link_lost_says_nothing_of_the_server_but_is_not_ready() -> None:

@@ -74,14 +74,14 @@ async def _run(meant: Sequence[Named], config: Config, where: Address) -> Exit:
             watch = live(host, one.deployment, config, name=one.name, keep=False, gpu_interval=GPU_INTERVAL)
             desk = await stack.enter_async_context(watch)
             board.add(Entry(one.title, desk.watching, Results(desk, one.title)))
-            stack.push_async_callback(_end, asyncio.create_task(_drain(desk.watching, one.title)))
+            stack.push_async_callback(_end, asyncio.create_task(drain(desk.watching, one.title)))
         what = meant[0].title if len(meant) == 1 else f"{len(meant)} deployments"
         print(f"serving the status of {plain(what)} on http://{listening}: {PATHS}", file=sys.stderr, flush=True)
         await done.wait()
     return Exit.OK
 
 
-async def _drain(watching: Watching, name: str) -> None:
+async def drain(watching: Watching, name: str) -> None:
     """Take what comes; the picture is asked for when somebody asks us."""
     async for _ in watching.batches():
         pass

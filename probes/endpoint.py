@@ -49,12 +49,14 @@ class Endpoint(Struct, frozen=True):
         return f"{scheme}://{host}:{self.port}{self.root}"
 
     def trust(self) -> ssl.SSLContext | None:
-        """Whom https trusts; None: as usual. With a CA of its own the name in the certificate is not compared where
+        """Whom https trusts; None: it is not https. With a CA of its own the name in the certificate is not compared where
         the address is the host's own loopback or a socket: the way there is known, and no CA signs such a name.
         Raises BadEndpoint for a CA file that is none."""
-        if not self.tls or (self.verify and not self.ca):
+        if not self.tls:
             return None
-        context = ssl.create_default_context()
+        context = ssl.create_default_context()  # the machine's own store, where httpx would take one that it brings
+        if self.verify and not self.ca:
+            return context
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -122,6 +122,14 @@ async def test_another_ca_is_no_ca_of_this_server(host: Host, secure: tuple[int,
     assert "not accepted" in reader.of(HealthReading)[0].error
 
 
+async def test_without_a_word_https_trusts_whom_this_machine_trusts_and_compares_names() -> None:
+    context = Endpoint(tls=True).trust()
+    assert context is not None
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+    assert context.cert_store_stats() == ssl.create_default_context().cert_store_stats()
+    assert Endpoint(ca="/nowhere", verify=False).trust() is None, "plain http trusts nobody"
+
+
 async def test_away_from_the_loopback_the_name_must_be_right(tmp_path: Path) -> None:
     pem, _ = certificate(tmp_path, name="llm-two")
     for name, compared in (("127.0.0.1", False), ("::1", False), ("localhost", False), ("10.0.0.7", True)):

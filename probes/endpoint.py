@@ -49,8 +49,8 @@ class Endpoint(Struct, frozen=True):
         return f"{scheme}://{host}:{self.port}{self.root}"
 
     def trust(self) -> ssl.SSLContext | None:
-        """Whom https trusts; None: it is not https. With a CA of its own the name in the certificate is not compared where
-        the address is the host's own loopback or a socket: the way there is known, and no CA signs such a name.
+        """Whom https trusts; None: it is not https. With a CA of its own the name in the certificate is not compared
+        where the address is the host's own loopback or a socket: the way there is known, and no CA signs such a name.
         Raises BadEndpoint for a CA file that is none."""
         if not self.tls:
             return None

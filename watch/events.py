@@ -59,10 +59,10 @@ def events(before: View | None, after: View) -> tuple[Event, ...]:
 
     load = after.load
     another = (before.load.number if before.load else 0) != (load.number if load else 0)
+    if load is not None and _became_ready(before, after, load, another):
+        tell("ready", f"{what}: ready", _load(load))
     if load is not None and (after.state != before.state or another):
-        if after.state == "ready" and _recent(after, _ready_at(load)):
-            tell("ready", f"{what}: ready", _load(load))
-        elif after.state == "failed" and _recent(after, load.ended):
+        if after.state == "failed" and _recent(after, load.ended):
             tell("failed", f"{what}: failed. {after.headline}", _load(load))
         elif after.state == "stalled" and before.state == "loading":
             since = f" {after.stall.since:.0f}" if after.stall is not None else ""
@@ -80,6 +80,19 @@ def events(before: View | None, after: View) -> tuple[Event, ...]:
             words = f"benchmark {bench.preset} {bench.state}. {bench.verdict or bench.text}"
             tell("benchmark_done", f"{what}: {words}", bench.run)
     return tuple(found)
+
+
+def _became_ready(before: View, after: View, load: LoadView, another: bool) -> bool:
+    """Whether it came to ready just now. A server that answers before its journal has been read may have done so for
+    days: then it is the journal that says since when, where there is one to read."""
+    if after.state != "ready":
+        return False
+    since = _ready_at(load)
+    if since is None:
+        unread = any(source.probe == "journal" and source.state != "up" for source in after.sources)
+        return unread and before.state in ("loading", "stalled") and not another
+    known = before.state == "ready" and before.load is not None and _ready_at(before.load) is not None
+    return (another or not known) and _recent(after, since)
 
 
 def _load(load: LoadView) -> str:

@@ -16,7 +16,7 @@ from probes.rehearsal.story import load_story
 from tests.probes.test_hook import script, server
 from tests.tui import views
 from tui.commands import watch as command
-from tui.commands.replay import open_recording, replay
+from tui.commands.replay import open_recording, player
 from watch.config import Config, Deployment, Hooks
 from watch.hooking import Hooking
 from watch.hooks import parse
@@ -75,12 +75,11 @@ async def test_ready_is_heard_once_by_a_command_and_a_webhook_and_not_in_a_repla
 
         packed = path.with_name(path.name + ".gz")
         with open_recording(packed) as reader:
-            async with replay(reader, 1000.0) as again:
-                async with asyncio.timeout(60):
-                    async for _ in again.batches():
-                        if any(source.probe == "hooks" for source in again.view(again.now()).sources):
-                            break
-                view = again.view(again.now())
+            again = player(reader, 1e6)
+            async for _ in again.batches():
+                if again.status().ended:
+                    break
+            view = again.view(again.now())
         assert heard.read_text() == "demo ready\n"
         assert len(seen) == 1
     # the failure is in the recording, and says nothing about the load

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tui import views
 from watch.events import Event, events
-from watch.view import BenchView, LinkView, View
+from watch.view import BenchView, LinkView, SourceView, View
 
 
 def kinds(before: View | None, after: View) -> list[str]:
@@ -34,6 +34,27 @@ def test_an_event_names_what_it_happened_to(after: object, kind: str) -> None:
     assert event.message.startswith(f"{view.unit} @ {view.target}: ")
     assert event.about
     assert events(view, view) == ()
+
+
+def silent(sources: tuple[SourceView, ...] = ()) -> View:
+    """It answers; nothing of its journal has been read."""
+    ready = views.ready()
+    assert ready.load is not None
+    load = msgspec.structs.replace(ready.load, phases=())
+    return msgspec.structs.replace(ready, load=load, sources=sources)
+
+
+def test_a_server_that_answers_before_its_journal_is_read_has_not_become_ready() -> None:
+    assert kinds(views.waiting(), silent()) == []
+    assert kinds(views.loading(), silent()) == []
+    assert kinds(silent(), views.ready()) == ["ready"]  # the journal says that it was just now
+    assert kinds(silent(), msgspec.structs.replace(views.ready(), now=views.NOW + 3600)) == []
+
+
+def test_where_no_journal_can_be_read_the_answer_itself_is_the_event() -> None:
+    journal = SourceView(probe="journal", state="failed", reason="no right", remedy="", since=0.0, last=0.0)
+    assert kinds(views.loading(), silent((journal,))) == ["ready"]
+    assert kinds(views.waiting(), silent((journal,))) == []
 
 
 def test_a_benchmark_that_ends() -> None:

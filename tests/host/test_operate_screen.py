@@ -17,6 +17,8 @@ from tests.host.service import Service, fresh_name, shell
 from tests.host.test_load import READY
 from watch.audit import read_audit
 from watch.config import Deployment
+from watch.session import SessionReader
+from watch.state import WatchState
 
 pytestmark = pytest.mark.usefixtures("state")
 
@@ -144,7 +146,9 @@ async def test_revisions_are_looked_at(machine: Machine, target: str, service: S
     await service.start(wait=True)
     async with watched(Deployment(target=target, unit=service.name)) as screen:
         await failed_after_edit(screen, machine, service)
-        await screen.press("v")
+        await screen.press("r")
+        await screen.until("The last load failed with --max-model-len 999999")
+        await screen.press("escape", "v")
         await screen.until(f"Revisions of {service.name}.service")
         rows = [line for line in screen.text().splitlines() if "load" in line and "UTC" in line]
         assert "✖ failed" in rows[0]
@@ -375,6 +379,24 @@ async def test_the_right_to_systemctl_alone(machine: Machine, target: str, servi
         assert "cannot be changed" in screen.text()
         assert "tee /etc/systemd/system" in screen.text()
     assert unit_file(machine, service).read_text() == bad
+
+
+async def test_steps_are_shown_again_in_a_replay(target: str, service: Service) -> None:
+    service.write(f"[Service]\nTimeoutStopSec=2\nExecStart={STUBBORN}\n")
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.unit_reading.active == "active")
+        await screen.press("S")
+        await screen.confirm()
+        steps = (await screen.ended("done")).steps
+        recording = Path(screen.app.source.status().recording)
+    again = WatchState(target, service.name)
+    with SessionReader(recording.with_name(recording.name + ".gz")) as reader:
+        for _, reading in reader:
+            again.apply(reading)
+    action = again.view(0.0).action
+    assert action is not None
+    assert (action.outcome, action.steps) == ("done", steps)
 
 
 async def test_a_diagnosis_is_shown_recorded_and_written_to_a_file(

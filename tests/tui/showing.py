@@ -49,7 +49,7 @@ class Showing:
     async def press(self, *keys: str) -> None:
         await press(self.pilot, *keys)
 
-    async def until(self, true: Callable[[], bool], limit: float = 10.0) -> None:
+    async def until(self, true: Callable[[], bool], limit: float = 30.0) -> None:
         """Wait until it holds; fail if it does not within ``limit`` seconds."""
         async with asyncio.timeout(limit):
             while not true():

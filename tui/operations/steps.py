@@ -76,6 +76,7 @@ class StepsScreen(Screen[None]):
     def _arrange(self) -> None:
         single = self.size.width < 100 or self.size.height < 30
         self.set_class(single, "-single")
+        self.set_class(not single and self.size.width >= 160 and self.size.height >= 42, "-wide")
         self.load.display = not single
 
     def show(self, scene: Scene) -> None:
@@ -155,10 +156,10 @@ def rows_of(scene: Scene, width: int, *, alone: bool) -> list[Row]:
         rows += [Row()(" instead  ", "muted")(safe(action.fallback), "strong"), Row()]
     if action.link:
         rows += [*paragraph(f"✖ {action.link}", width - 2, "strong warn", indent=1, hang=2), Row()]
+    if not action.running:
+        rows += [*_end(action, scene, width), Row()]
     for step in action.steps:
         rows += _step(step, scene, width, short=alone)
-    if not action.running:
-        rows += [Row(), *_end(action, scene, width)]
     if alone and _started(action):
         state = STATES[scene.view.state]
         rows += [

@@ -55,7 +55,7 @@ class ByHandScreen(WholeScreen):
 
 
 class DiagnosisScreen(WholeScreen):
-    """Shows answers as they come. ``clean``: takes secrets out of what is written to a file."""
+    """Shows answers as they come. ``clean``: takes secrets out of what is copied or written to a file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("told")]
 
@@ -98,7 +98,7 @@ class DiagnosisScreen(WholeScreen):
         return [*self._known, *foot]
 
     def text(self) -> str:
-        return as_text(self._answers, title=f"{self._unit} on {self._host}")
+        return self._clean(as_text(self._answers, title=f"{self._unit} on {self._host}"))
 
     def step(self, way: int) -> bool:
         return False
@@ -111,7 +111,7 @@ class DiagnosisScreen(WholeScreen):
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
-                out.write(self._clean(self.text()))
+                out.write(self.text())
         except OSError as error:
             self.app.notify(f"{path}: {error.strerror or error}", severity="error", markup=False)
             return

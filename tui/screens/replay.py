@@ -103,7 +103,7 @@ class ReplayScreen(WatchScreen):
             super().action_back()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("note", "operate"):
+        if action == "note":
             return False  # nothing of a recording can be changed
         if action == "recordings":
             return not self._covers

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from textual.widget import Widget
 
@@ -94,3 +97,8 @@ def test_the_first_key_is_the_one_that_is_shown() -> None:
     assert first_key("journal.follow") == "G"
     assert first_key("app.help") == "question_mark"
     assert first_key("journal.follow", "F,end") == "F"
+
+
+def test_the_keys_of_the_example_that_is_shipped_can_be_used() -> None:
+    example = tomllib.loads((Path(__file__).parents[2] / "docs" / "firstlight.toml").read_text())
+    assert set(keymap(example["keys"])) == {"journal.follow", "watch.zoom", "app.suspend"}

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watch.config import Config, ConfigError, load_config
+from watch.config import (
+    Config,
+    ConfigError,
+    Defaults,
+    Deployment,
+    Hooks,
+    Preset,
+    hooks_of,
+    load_config,
+    place,
+)
 
 GOOD = """\
 [defaults]
@@ -80,3 +93,33 @@ def test_any_text_is_a_configuration_or_one_sentence(tmp_path_factory, text):
     except ConfigError as error:
         said = str(error)
     assert "\n" not in said.strip()
+
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "firstlight.toml"
+
+
+def test_the_example_that_is_shipped_is_right_and_names_every_key():
+    config = load_config(EXAMPLE)
+    assert list(config.deployments) == ["kimi", "small"]
+    assert [hook.kind for hook in hooks_of(config, config.deployments["kimi"])["failed"]] == [
+        "desktop",
+        "webhook",
+        "command",
+    ]
+    assert set(hooks_of(config, config.deployments["small"])) == {"ready", "failed"}
+    raw = tomllib.loads(EXAMPLE.read_text())
+    assert set(raw) == set(Config.__struct_fields__) - {"path"}
+    assert set(raw["defaults"]) == set(Defaults.__struct_fields__)
+    assert set(raw["presets"]["chat"]) == set(Preset.__struct_fields__)
+    kimi = raw["deployments"]["kimi"]
+    assert set(kimi) == set(Deployment.__struct_fields__)
+    assert set(kimi["hooks"]) == set(Hooks.__struct_fields__)
+
+
+def test_where_a_key_stands(tmp_path):
+    file = tmp_path / "firstlight.toml"
+    file.write_text(GOOD)
+    config = load_config(file)
+    assert place(config, "deployments", "kimi", "fallback") == f"{file}:7"
+    file.unlink()
+    assert place(config, "keys", "x") == str(file)

@@ -306,11 +306,12 @@ class CommandReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag
 class BenchReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="bench"):
     """One moment of a benchmark.
 
-    ``stage``, in this order: ``begin``; ``look`` (what is there to run it with; ``facts``); ``ready`` (one completion
-    of the server's); ``help`` (which options this vLLM has); then for each of ``parts`` runs ``level`` (it begins),
-    ``progress``, ``result`` (``result``: vLLM's JSON, whole); ``verdict`` (against the baseline, by the watch);
-    ``end``. ``link`` in between. ``outcome``: begun, wait, note, warn (``text``: a reason to doubt the result), done,
-    failed; at the end also refused (nothing was run), cancelled, unknown. ``text``: one sentence for the operator.
+    ``stage``, in this order: ``arm`` (it is to begin when the load is ready, or no longer); ``begin``; ``look`` (what
+    is there to run it with; ``facts``); ``ready`` (one completion of the server's); ``help`` (which options this vLLM
+    has); then for each of ``parts`` runs ``level`` (it begins), ``progress``, ``result`` (``result``: vLLM's JSON,
+    whole); ``verdict`` (against the baseline, by the watch); ``end``. ``link`` in between. ``outcome``: begun, wait,
+    note, warn (``text``: a reason to doubt the result), done, failed; at the end also refused (nothing was run),
+    cancelled, unknown. ``text``: one sentence for the operator.
     """
 
     run: str

@@ -74,7 +74,7 @@ def events(before: View | None, after: View) -> tuple[Event, ...]:
     elif lost_before and not lost and after.link is not None and after.link.state == "up":
         tell("link_back", f"{what}: the link is back", f"{after.link.since:.0f}")
     bench, earlier = after.benchmark, before.benchmark
-    if bench is not None and bench.state != "running":
+    if bench is not None and bench.state not in ("running", "armed"):
         known = earlier is not None and earlier.run == bench.run and earlier.state == bench.state
         if not known and _recent(after, bench.ended):
             words = f"benchmark {bench.preset} {bench.state}. {bench.verdict or bench.text}"

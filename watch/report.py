@@ -321,7 +321,7 @@ class _Text:
 
     def _measured(self) -> Iterator[str]:
         bench = self._report.view.benchmark
-        if bench is None or bench.state == "running":
+        if bench is None or bench.state in ("running", "armed"):
             return
         yield ""
         yield self._paint("Measured", "1")

@@ -264,12 +264,12 @@ class BenchLevelView(Struct, frozen=True, kw_only=True):
     """reasons to doubt it"""
 
 
-BenchState = Literal["running", "done", "failed", "refused", "cancelled", "unknown"]
+BenchState = Literal["armed", "running", "done", "failed", "refused", "cancelled", "unknown"]
 
 
 class BenchView(Struct, frozen=True, kw_only=True):
-    """The benchmark that runs, or the last one of this watch. Tokens a second, TTFT and KV cache while it runs stand in
-    ``View.serving``, power in ``View.gpu``."""
+    """The benchmark that runs or is armed, or the last one of this watch. Tokens a second, TTFT and KV cache while it
+    runs stand in ``View.serving``, power in ``View.gpu``."""
 
     run: str
     unit: str

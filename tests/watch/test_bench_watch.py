@@ -204,6 +204,19 @@ def test_how_it_goes_on() -> None:
     assert view.invocation == "f00"
 
 
+def test_armed_before_the_load() -> None:
+    armed = said("arm", "begun", text="armed: quick begins by itself when the load is ready")
+    view = folded(armed).benchmark
+    assert view is not None
+    assert (view.state, view.text) == ("armed", armed.text)
+    begun = folded(armed, *BEGIN).benchmark
+    assert begun is not None
+    assert begun.state == "running"
+    off = folded(armed, said("arm", "cancelled", text="no longer armed")).benchmark
+    assert off is not None
+    assert off.state == "cancelled"
+
+
 def test_a_result_with_energy_and_acceptance() -> None:
     devices = [gpus(T + second, (1000.0 * second, None), (1000.0 * second, None)) for second in range(0, 80, 5)]
     mine = GpuProcesses(at=T, processes=(GpuProcess(gpu=1, pid=7, unit="vllm.service"), GpuProcess(gpu=0, pid=8)))

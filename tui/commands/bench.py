@@ -10,25 +10,23 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from probes.bench.orders import BenchOrder
-from probes.bench.run import bench_under_way, cancel_bench, left
+from probes.bench.run import bench_under_way, cancel_bench
 from probes.command import plain
 from probes.host import Host, HostError
-from probes.operate.orders import Rights
 from probes.operate.rights import ask_rights
-from probes.unit import full_name
 from tui.commands.bench_kept import colour, status_of, width
-from tui.commands.bench_text import compared, measured
+from tui.commands.bench_text import compared, figures
 from tui.commands.named import Named, named
 from tui.commands.pictures import Pictures
 from tui.commands.settings import configuration
 from tui.commands.watch import live, open_target
-from tui.desk import Desk, whoami
+from tui.desk import Desk
 from tui.exits import Benched, Ending, Exit
+from tui.measuring import arm, measured, order_of
 from tui.units import about
 from watch.benchmarks.compare import Comparison
 from watch.benchmarks.keep import compare_kept
-from watch.benchmarks.measure import measure, order_for
+from watch.benchmarks.measure import order_for
 from watch.benchmarks.presets import BadPreset
 from watch.benchmarks.told import comparison_json, kept_json, summaries
 from watch.config import Config
@@ -59,25 +57,15 @@ def run(
     one = named(config, words, endpoint=endpoint, user=user)
     if one.deployment.read_only or config.defaults.read_only:
         raise Ending(Exit.USAGE, f"{one.title} is read_only in the configuration: a benchmark is work for its server")
-    order = _order(config, one, preset, repeats)
+    _checked(config, one, preset, repeats)
     limit = config.defaults.worse_by if worse_by is None else worse_by
-    return asyncio.run(_run(one, config, order, wait_ready, preset, repeats, limit, record, as_json))
+    return asyncio.run(_run(one, config, wait_ready, preset, repeats, limit, record, as_json))
 
 
-def _order(config: Config, one: Named, preset: str, repeats: int | None, desk: Desk | None = None) -> BenchOrder:
-    view = desk.watching.view(desk.watching.now()) if desk is not None else None
-    unit = view.unit_reading if view is not None else None
+def _checked(config: Config, one: Named, preset: str, repeats: int | None) -> None:
+    """Before the host is reached. Raises Ending."""
     try:
-        return order_for(
-            config,
-            one.deployment,
-            who=whoami(),
-            preset_name=preset,
-            repeats=repeats,
-            history=desk.history if desk is not None else None,
-            target=desk.host.name if desk is not None else "",
-            invocation=unit.invocation if unit is not None else "",
-        )
+        order_for(config, one.deployment, who="", preset_name=preset, repeats=repeats)
     except BadPreset as error:
         raise Ending(Exit.USAGE, str(error), "firstlight bench presets lists them.") from None
 
@@ -85,7 +73,6 @@ def _order(config: Config, one: Named, preset: str, repeats: int | None, desk: D
 async def _run(
     one: Named,
     config: Config,
-    order: BenchOrder,
     wait_ready: bool,
     preset: str,
     repeats: int | None,
@@ -97,10 +84,14 @@ async def _run(
     async with live(host, one.deployment, config, name=one.name, record=record) as desk:
         looking = _Looking(desk)
         try:
+            order = order_of(desk, preset, repeats=repeats)
+            if wait_ready:
+                await arm(desk, order)
             if not await looking.until_ready(wait_ready):
                 return Benched.NO_RESULT
-            order = _order(config, one, preset, repeats, desk)
-            shown = await _measured(desk, order, looking)
+            shown = await measured(desk, order_of(desk, preset, repeats=repeats, id=order.id), looking.say)
+        except HostError as error:
+            raise Ending(Exit.UNREACHABLE, error.reason, error.remedy) from None
         except asyncio.CancelledError:
             bench = looking.view.benchmark
             if bench is not None and bench.state == "running":
@@ -211,41 +202,6 @@ class _Looking:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-async def _measured(desk: Desk, order: BenchOrder, looking: _Looking) -> BenchView | None:
-    """What lies on the host of earlier ones is fetched first; one that runs is followed instead of another begun."""
-    try:
-        rights = await ask_rights(desk.host, order.unit, user=order.user)
-        going = await bench_under_way(desk.host, rights, order.unit)
-        there = await left(desk.host, rights, full_name(order.unit))
-    except HostError as error:
-        raise Ending(Exit.UNREACHABLE, error.reason, error.remedy) from None
-    for old in there:
-        runs = going is not None and going.id == old.id
-        looking.say(
-            f"{old.who}'s benchmark {old.preset} {'runs already: following it' if runs else 'has ended: fetching it'}"
-        )
-        shown = await _one(desk, rights, old, again=True)
-        if runs:
-            return shown
-    return await _one(desk, rights, order)
-
-
-async def _one(desk: Desk, rights: Rights, order: BenchOrder, *, again: bool = False) -> BenchView | None:
-    return await measure(
-        desk.watching,
-        desk.host,
-        rights,
-        order,
-        target=desk.host.name,
-        unit=desk.deployment.unit,
-        history=desk.history,
-        no_history=desk.no_history,
-        clock=desk.clock,
-        redactor=desk.redactor,
-        again=again,
-    )
-
-
 def _told(desk: Desk, shown: BenchView | None, worse_by: float, as_json: bool) -> Benched:
     """The figures, the verdict, the status."""
     kept, found, why = _kept(desk, shown)
@@ -258,7 +214,7 @@ def _told(desk: Desk, shown: BenchView | None, worse_by: float, as_json: bool) -
         print(json.dumps(out, ensure_ascii=False, indent=1))
     else:
         print(f"run {kept.id}: {plain(kept.preset)} of {plain(kept.unit)} @ {plain(kept.target)}")
-        sys.stdout.write(measured(summaries(kept)))
+        sys.stdout.write(figures(summaries(kept)))
         if found is not None:
             sys.stdout.write("\n" + compared(found, width=width(), colour=colour()))
         elif shown.verdict:

@@ -67,7 +67,7 @@ def _value(value: float | None) -> str:
     return "–" if value is None else figure(value)
 
 
-def measured(levels: Sequence[Summary]) -> str:
+def figures(levels: Sequence[Summary]) -> str:
     """The figures of one benchmark, one line a load."""
     head = ("load", "tok/s", "TTFT ms", "p99", "TPOT ms", "accepted", "J/tok")
     return "\n".join(_columns([head, *map(_cells, levels)], left=1)) + "\n"

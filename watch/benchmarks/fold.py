@@ -65,8 +65,9 @@ class Benchmarks:
                 del self._runs[next(iter(self._runs))]
         run.last = reading
         self._take(run, reading)
-        running = [one for one in self._runs.values() if one.state == "running"]
-        self._view = _made((running or list(self._runs.values()))[-1])
+        runs = list(self._runs.values())
+        found = [run for run in runs if run.state == "running"] or [run for run in runs if run.state == "armed"] or runs
+        self._view = _made(found[-1])
 
     def _take(self, run: _Run, reading: BenchReading) -> None:
         run.facts.update(reading.facts if reading.stage != "verdict" else {})
@@ -75,6 +76,11 @@ class Benchmarks:
         elif reading.text and reading.stage not in ("verdict", "progress") and reading.outcome != "note":
             run.text = reading.text
         match reading.stage:
+            case "arm":
+                run.state = "armed" if reading.outcome == "begun" else "cancelled"
+                run.ended = None if run.state == "armed" else reading.at
+            case "begin":
+                run.state, run.ended = "running", None
             case "level" if reading.outcome == "begun":
                 run.part, run.concurrency, run.level_began = reading.part, reading.concurrency, reading.at
                 run.done, run.total, run.tokens, run.rate = 0, reading.total or 0, None, None

@@ -35,6 +35,8 @@ POLL = 0.004
 """Seconds between two looks at the screen."""
 LIMIT = 180.0
 IDLE = 10.0
+ATTACHED = 6.0
+"""Seconds that each has to attach before anything is said, on a busy machine too."""
 LINE = "(Worker_TP0 pid=77) INFO 11-30 01:55:00 [gpu_worker.py:290] number %%.0f of many, as lines are"
 TICK = re.compile(r"tick (\d+\.\d{6}) tock")
 
@@ -213,7 +215,7 @@ def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, 
 
     service = ticking(machine)
     with running(service) as pane:
-        time.sleep(3.0)
+        time.sleep(ATTACHED)
         start(service)
         pane.until(lambda screen: TICK.search(screen), 20)
         pane.keys(*peer.keys)
@@ -236,7 +238,7 @@ def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, 
         f"ExecStart=/usr/bin/seq -f '{text}' {flood}\n",
     )  # fmt: skip
     with running(service) as pane:
-        time.sleep(3.0)
+        time.sleep(ATTACHED)
         start(service)
         pane.until(lambda screen: "of a flood" in screen, 20)
         pane.keys(*peer.keys)

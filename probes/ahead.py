@@ -10,7 +10,6 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from probes.clock import Clock
 from probes.entry import FIELDS
@@ -74,10 +73,15 @@ class Ahead:
     async def __aexit__(self, *_: object) -> None:
         """The stream broke off; it may be entered again."""
         task, self._task = self._task, None
-        if task is not None:
+        cancelled = False
+        while task is not None and not task.done():  # it takes its command on the host with it, however often we are told
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
 
     def take(self, decoder: ExportDecoder, *, silent: bool = False) -> list[Reading]:
         """What is to be shown now. ``decoder``: of the stream, which tells how far that is; ``silent``: it gave

@@ -140,7 +140,7 @@ class Joiner:
     MAX_WAITING = 256
     """Lines that may wait at once; above, the oldest is given out as it is."""
 
-    def __init__(self, limit: int = 8 << 20) -> None:
+    def __init__(self, limit: int = 2 << 20) -> None:
         self.limit = limit
         self.waiting: dict[tuple[str, int], tuple[JournalLine, list[bytes], int]] = {}
 

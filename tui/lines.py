@@ -27,6 +27,9 @@ _SEARCHED = 250
 _KEPT = 512
 """Lines kept as read: several screens full."""
 
+_LONG = 1 << 16
+"""Characters of a line that is read back each time rather than kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -81,7 +84,10 @@ class LineStore:
         if line is not None:
             self._cache.move_to_end(index)
             return line
-        line = self._cache[index] = self.fetch(index)
+        line = self.fetch(index)
+        if len(line.text) > _LONG:
+            return line
+        self._cache[index] = line
         if len(self._cache) > _KEPT:
             self._cache.popitem(last=False)
         return line

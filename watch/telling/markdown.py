@@ -29,7 +29,9 @@ def _block(block: Block) -> str:
         lines.insert(1, "|" + " --- |" * len(block.head))
         return "\n".join(lines)
     if block.kind == "code":
-        return "\n".join(f"    {plain(line)}" for line in block.lines)
+        lines = [plain(line) for line in block.lines]
+        fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
+        return "\n".join((fence, *lines, fence))
     if block.kind == "list":
         return "\n".join(f"- {text(line)}" for line in block.lines)
     if block.kind == "heading":

@@ -16,6 +16,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 14, 26, 34
 _COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e", "#a16207", "#4b5563")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _LEGEND = 16
+_MOST = 1e30
+"""A figure beyond it is none."""
 
 
 class Band(Struct, frozen=True):
@@ -31,7 +33,7 @@ def plot(title: str, series: Sequence[Series], bands: Sequence[Band], start: flo
     ``start``."""
     unit = series[0].unit if series else ""
     values = [value for one in series for _, value in one.points if math.isfinite(value)]
-    top = max(values, default=0.0)
+    top = min(max(values, default=0.0), _MOST)
     ticks = _ticks(top)
     high = max(top, ticks[-1]) or 1.0
     end = max(end, start + 1.0)
@@ -110,7 +112,9 @@ def _bands(bands: Sequence[Band], x: Callable[[float], float], start: float, end
 
 
 def _line(one: Series, number: int, x: Callable[[float], float], y: Callable[[float], float]) -> str:
-    points = " ".join(f"{x(at):.1f},{y(max(0.0, value)):.1f}" for at, value in one.points if math.isfinite(value))
+    points = " ".join(
+        f"{x(at):.1f},{y(min(max(0.0, value), _MOST)):.1f}" for at, value in one.points if math.isfinite(value)
+    )
     return (
         f'<polyline points="{points}" fill="none" stroke="{_COLOURS[number % len(_COLOURS)]}" stroke-width="1.6"'
         f" {_dash(number)}><title>{_text(one.title)}</title></polyline>"

@@ -342,7 +342,7 @@ def test_figures_that_were_not_asked_for_are_not_missing(tmp_path: Path) -> None
     assert ids(explain([csv])) == ["unified-memory"]
 
 
-# ---------------------------------------------------------------------------------------------- several units, cut pages
+# ---------------------------------------------------------------------------------------- several units, cut pages
 
 
 def record(at: float, unit: str, text: str, pid: int = 5) -> str:

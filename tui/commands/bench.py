@@ -141,6 +141,7 @@ class _Looking:
         self.say(f"reaching {self._desk.host.name} …")
         loop = asyncio.get_running_loop()
         began = loop.time()
+        loading = False
         async with self._changed:
             while True:
                 view = self.view
@@ -153,7 +154,8 @@ class _Looking:
                 settled = self._pictures.settled
                 if up and settled and view.state == "ready":
                     return True
-                if up and wait and settled and view.state == "failed":
+                loading = loading or (settled and view.state in ("loading", "stalled"))
+                if up and wait and loading and _given_up(view):
                     self.say(f"the load failed: {view.headline}")
                     return False
                 if up and not wait and (settled or waited > SETTLE):
@@ -202,10 +204,18 @@ class _Looking:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
+def _given_up(view: View) -> bool:
+    """Whether the load failed and systemd does not start it again by itself."""
+    unit = view.unit_reading
+    return view.state == "failed" and (unit is None or unit.active in ("failed", "inactive"))
+
+
 def _told(desk: Desk, shown: BenchView | None, worse_by: float, as_json: bool) -> Benched:
     """The figures, the verdict, the status."""
     kept, found, why = _kept(desk, shown)
     if kept is None or shown is None:
+        for level in shown.levels if shown is not None else ():  # measured all the same
+            print(f"{level.level}: {level.unusable or f'{level.output_tps:,.1f} output tokens/s'}")
         text = shown.text if shown is not None else "nothing was measured"
         print(f"firstlight: {plain(f'{why}{text}', 1500)}", file=sys.stderr)
         return Benched.NO_RESULT

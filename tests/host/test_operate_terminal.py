@@ -26,7 +26,7 @@ async def test_restart_and_roll_back(machine: Machine, target: str, service: Ser
         terminal.send("Enter")
         await terminal.until("failed at once")
         terminal.send("Escape")
-        await terminal.until("FAILED")
+        await terminal.until(lambda screen: "Restart of" not in screen and "FAILED" in screen)  # ESC R is Alt+R
         terminal.send("R")
         await terminal.until("to which revision?")
         terminal.send("Enter")

@@ -6,6 +6,7 @@ One a watch. It pushes screens and hands decisions to ``Operations``; what the s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from tui.app import Firstlight
 
 CHANGED = "The files were changed by somebody since you were shown the difference: nothing was done. Decide again."
-LOOKS = frozenset({"revisions", "steps"})
-"""What changes nothing, and needs no way to the host."""
+AGAIN = 10.0
+"""Real seconds after which a host that did not say what may be done is asked again."""
 
 
 class Conductor:
@@ -49,10 +50,13 @@ class Conductor:
         self._offered: object = None
         self._active = ""
         self._asking = False
+        self._was_lost = False
+        self._attached = 0.0
         self._audit_trouble = ""
 
     def attach(self) -> None:
         """Find out what may be done and whether something is under way."""
+        self._attached = time.monotonic()
         self._app.run_worker(self._attach(), group="operations")
 
     async def _attach(self) -> None:
@@ -65,14 +69,18 @@ class Conductor:
         action = view.action
         unit = view.unit_reading
         active = f"{unit.active} {unit.invocation}" if unit is not None else ""
-        if active != self._active:
+        lost, self._was_lost = self._was_lost, self._lost
+        if active != self._active or (lost and not self._lost):
             self._active = active
             if operations.running is None and operations.rights is not None:
                 self._app.run_worker(self._look(), group="operations")
+        if operations.trouble and not self._lost and time.monotonic() - self._attached > AGAIN:
+            self.attach()
         offered = (self._lost, operations.undoable, action is None, operations.running is None)
         if offered != self._offered:
             self._offered = offered
             self._app.screen.refresh_bindings()
+            self._app.watching.refresh_bindings()
         if before is not None and before.action is not None and action is not None:
             was = before.action
             if was.running and was.id == action.id and not action.running and not self._app.shows_steps:

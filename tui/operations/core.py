@@ -63,6 +63,7 @@ class Operations:
     async def attach(self) -> OperatorAction | None:
         """Once the host is there: what may be done, what can be undone; an action that runs there is followed to its
         end, which is what this returns."""
+        self.trouble = ""
         try:
             await self.desk.host.up()
             await self._know_rights()

@@ -14,7 +14,20 @@ import time
 
 from bench.figures import Figure, Unable, table
 
-NAMES = ("paint", "journal", "catalogue", "explain", "delay", "idle", "flood", "million", "metrics", "machine", "status", "gpu")
+NAMES = (
+    "paint",
+    "journal",
+    "catalogue",
+    "explain",
+    "delay",
+    "idle",
+    "flood",
+    "million",
+    "metrics",
+    "machine",
+    "status",
+    "gpu",
+)
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ import httpx
 from probes.clock import SYSTEM, Clock
 from probes.command import RunningCommand, complete, new_token
 from probes.host import Completed, HostError, LinkDown, Stream
+from probes.http_common import default_trust
 from probes.quoting import GRACE, shell
 from probes.readings import LinkReading
 
@@ -60,7 +61,7 @@ class LocalHost:
         self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[httpx.AsyncBaseTransport]:
         """The URL of each request says where it goes; ``host`` and ``port`` are for hosts with a way in between."""
-        async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or True) as transport:
+        async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or default_trust()) as transport:
             yield transport
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ import httpx
 
 from probes.command import fresh
 from probes.host import HostError
+from probes.http_common import default_trust
 from probes.ssh_link import Ends, Link
 
 CHUNK = 64 * 1024
@@ -29,7 +30,7 @@ class TunnelTransport(httpx.AsyncBaseTransport):
     def __init__(
         self, path: Path, failures: list[Exception], link: Callable[[], Link], tls: ssl.SSLContext | None
     ) -> None:
-        self._inner = httpx.AsyncHTTPTransport(uds=str(path), limits=LIMITS, verify=tls or True)
+        self._inner = httpx.AsyncHTTPTransport(uds=str(path), limits=LIMITS, verify=tls or default_trust())
         self._failures = failures
         self._link = link
 

@@ -20,6 +20,9 @@ from watch.view import View
 FRESH: Final = 0.5
 """Seconds that a picture is good for: probers that ask at the same time share it."""
 
+SLICE: Final = 0.05
+"""Seconds of work after which what comes from the hosts gets its turn."""
+
 PATHS: Final = "/livez /readyz /startupz (all, or /NAME for one) and /metrics"
 
 
@@ -61,13 +64,16 @@ class Board:
         self._entries[entry.name] = entry
 
     async def statuses(self) -> tuple[Status, ...]:
-        """Of all deployments, as of now. Other work gets its turn between two of them."""
+        """Of all deployments, as of now. Other work gets its turn in between."""
         async with self._looking:
             if time.monotonic() - self._at > FRESH:
                 known = []
+                turn = time.monotonic()
                 for entry in tuple(self._entries.values()):
                     known.append(_status(entry))
-                    await asyncio.sleep(0)
+                    if time.monotonic() - turn > SLICE:
+                        await asyncio.sleep(0)
+                        turn = time.monotonic()
                 self._known, self._at = tuple(known), time.monotonic()
             return self._known
 

@@ -195,9 +195,11 @@ def test_a_configuration_that_was_asked_for_must_be_right_for_every_command(
     file = tmp_path / "mine.toml"
     if text is not None:
         file.write_text(text)
-    done = firstlight(*command, "--config", file, home=tmp_path)
-    assert done.returncode == Exit.USAGE
-    assert says in one_sentence(done)
+    done = CliRunner().invoke(app, ["--config", str(file), *command])
+    assert isinstance(done.exception, Ending)
+    assert done.exception.status == Exit.USAGE
+    assert says in done.exception.reason
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -213,9 +215,10 @@ def test_a_configuration_that_was_asked_for_must_be_right_for_every_command(
 def test_keys_and_themes_that_cannot_be_are_named_with_their_line_before_a_host_is_asked(
     tmp_path: Path, text: str, says: tuple[str, ...]
 ) -> None:
-    done = firstlight("watch", "kimi", "--config", configured(tmp_path, text), home=tmp_path)
-    assert done.returncode == Exit.USAGE
-    assert all(part in one_sentence(done) for part in says)
+    done = CliRunner().invoke(app, ["--config", str(configured(tmp_path, text)), "watch", "kimi"])
+    assert isinstance(done.exception, Ending)
+    assert done.exception.status == Exit.USAGE
+    assert all(part in f"{done.exception.reason} {done.exception.remedy}" for part in says)
 
 
 def test_a_wrong_configuration_is_named(tmp_path: Path) -> None:

@@ -29,3 +29,25 @@ def keep_aside(target: str, unit: str, id: str, files: Sequence[File], *, folder
         out.flush()
         os.fsync(out.fileno())
     return path
+
+
+def exact_folder(history: Path) -> Path:
+    """Where the exact texts of revisions lie whose units hold secrets, beside the history of that path."""
+    return history.parent / "before" / "revisions"
+
+
+def keep_exact(folder: Path, digest: str, text: str) -> None:
+    """The text of a revision as it was, secrets and all: it is what a roll-back writes. For its owner alone. Raises
+    OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = os.open(folder / f"{digest}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(file, "wb") as out:
+        out.write(text.encode("utf-8", "surrogateescape"))
+
+
+def exact(folder: Path, digest: str) -> str | None:
+    """What ``keep_exact`` kept; None where it is not there any more."""
+    try:
+        return (folder / f"{digest}.txt").read_bytes().decode("utf-8", "surrogateescape")
+    except OSError:
+        return None

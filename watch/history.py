@@ -6,6 +6,7 @@ import hashlib
 import math
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -13,9 +14,11 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
+from watch.aside import exact, exact_folder, keep_exact
 from watch.database import Database, HistoryError
 from watch.load_key import Key, load_key
 from watch.pieces import EarlierLoad, PhaseSeen, Point
+from watch.redact import HIDDEN
 from watch.words import State
 
 __all__ = ["Benchmark", "History", "HistoryError", "Key", "LoadRecord", "Revision", "load_key"]
@@ -229,13 +232,25 @@ class History:
     # Revisions
 
     def keep_revision(
-        self, target: str, unit: str, text: str, at: float, environment: Mapping[str, str] | None = None
+        self,
+        target: str,
+        unit: str,
+        text: str,
+        at: float,
+        environment: Mapping[str, str] | None = None,
+        *,
+        redacted: str | None = None,
     ) -> int:
         """Id of the revision with this text and these environment files, made anew if there is none. ``environment``:
-        without secrets: it is kept as it is given."""
+        without secrets: it is kept as it is given. ``redacted``: the text without its secrets, where it has some: that
+        is what stands here, and the exact one in a file of its own (``watch.aside``)."""
         files = dict(sorted((environment or {}).items()))
         whole = text + (_json(files) if files else "")
         digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+        hidden = redacted is not None and redacted != text
+        if hidden:
+            with suppress(OSError):  # without it a roll-back to this revision is refused, and says why
+                keep_exact(exact_folder(self.path), digest, text)
         with self._database.writing():
             row = self._database.one(
                 "SELECT id, first_seen, last_seen FROM revisions WHERE target = ? AND unit = ? AND digest = ?",
@@ -245,7 +260,7 @@ class History:
                 "target": target,
                 "unit": unit,
                 "digest": digest,
-                "text": text,
+                "text": redacted if redacted is not None and hidden else text,
                 "environment": _json(files),
                 "first_seen": min(at, row["first_seen"]) if row is not None else at,
                 "last_seen": max(at, row["last_seen"]) if row is not None else at,
@@ -284,7 +299,7 @@ class History:
             id=row["id"],
             target=row["target"],
             unit=row["unit"],
-            text=row["text"],
+            text=self._text(row),
             first_seen=row["first_seen"],
             last_seen=row["last_seen"],
             environment=_read(row["environment"], dict[str, str], {}),
@@ -293,6 +308,11 @@ class History:
             last_outcome=loads[0].outcome if loads else "",
             load_seconds=next((value for value in seconds if value is not None), None),
         )
+
+    def _text(self, row: sqlite3.Row) -> str:
+        text: str = row["text"]
+        whole = exact(exact_folder(self.path), row["digest"]) if HIDDEN in text else None
+        return text if whole is None else whole
 
     # Benchmarks
 

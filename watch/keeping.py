@@ -64,12 +64,13 @@ class Keeper:
         key: Key,
         *,
         unit_text: str = "",
+        redacted: str | None = None,
         environment: Mapping[str, str] | None = None,
         versions: Mapping[str, str] | None = None,
         cause: str = "",
     ) -> None:
         """``unit_text``: the unit with its drop-ins as the load was started with it, where known; with the environment
-        files (without secrets) it becomes the load's revision."""
+        files (without secrets) it becomes the load's revision. ``redacted``: it without its secrets."""
         record = load_record(load, key, versions=versions or {}, cause=cause)
         name = record.invocation or f"started:{record.started:.0f}"
         stamp = (record.outcome, load.phase, key.arguments, unit_text)
@@ -78,7 +79,9 @@ class Keeper:
         try:
             revision = 0
             if unit_text:
-                revision = self._history.keep_revision(key.target, key.unit, unit_text, load.started, environment)
+                revision = self._history.keep_revision(
+                    key.target, key.unit, unit_text, load.started, environment, redacted=redacted
+                )
             self._history.record_load(load_record(load, key, versions=versions or {}, cause=cause, revision=revision))
         except HistoryError as error:
             self.reason = str(error)

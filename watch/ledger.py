@@ -20,7 +20,8 @@ class _Files(Struct, frozen=True):
 class Ledger:
     """Looks on while ``state`` is folded and hands its load to ``keeper``. Never raises (see ``Keeper``).
 
-    It is shown readings as they came: a unit's text is kept exact, since it is what a roll-back writes. Environment
+    It is shown readings as they came: a unit's text is kept exact, since it is what a roll-back writes, and apart from
+    the history where it holds secrets. Environment
     files are kept without their secrets. A load's files are those that systemd had loaded when it began: a file that
     is edited while a server runs is no part of the revision that turns out well.
     """
@@ -86,6 +87,7 @@ class Ledger:
             load,
             load_key(state.target, state.unit, model, arguments),
             unit_text=files.text if files is not None else "",
+            redacted=self._redactor.text(files.text) if files is not None else None,
             environment=files.environment if files is not None else None,
             versions=self._versions,
             cause=cause.title if cause is not None else "",

@@ -81,7 +81,7 @@ def test_the_text_is_kept_exact_and_the_environment_without_secrets(watch: Watch
     assert revision.text == ONE
     assert revision.environment == {"/etc/vllm.env": "HF_TOKEN=***\nDB_PASSWORD=***\nTP=8\n"}
     watch.history.close()
-    for file in tmp_path.iterdir():
+    for file in (one for one in tmp_path.rglob("*") if one.is_file()):
         assert b"hunter2" not in file.read_bytes()
         assert b"abcdef0123" not in file.read_bytes()
         assert file.stat().st_mode & 0o077 == 0

@@ -128,7 +128,7 @@ async def live(
 
     state = fresh()
     tell(rows, state, supervisor.clock.now())
-    ledger = Ledger(state, Keeper(history, reason))
+    ledger = Ledger(state, Keeper(history, reason), redactor)
     watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, fresh=fresh)
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()

@@ -390,6 +390,31 @@ def test_it_is_kept_whole(history: History) -> None:
     assert earlier_runs(history, "llm-two", "vllm", "f01") == 0
 
 
+def test_energy_and_acceptance_measured_beside_a_result_are_compared(history: History) -> None:
+    """Before 0.14 vLLM's result says nothing of speculation; /metrics does."""
+    old = {key: value for key, value in raw(NGRAM).items() if not key.startswith("spec_decode")} | {"preset": "quick"}
+    sides = []
+    for number, watts in ((1, 100.0), (2, 80.0)):
+        readings = [
+            *BEGIN,
+            *(gpus(T + second, (watts * second, None)) for second in range(0, 80, 5)),
+            result(result=old, before=page("cpu-ngram/metrics-first.txt"), after=page("cpu-ngram/metrics-last.txt")),
+        ]
+        readings = [msgspec.structs.replace(one, run=f"r{number}") if isinstance(one, BenchReading) else one
+                    for one in readings]  # fmt: skip
+        last = readings[-1]
+        assert isinstance(last, BenchReading)
+        found = keep(history, folded(*readings), [last], target="llm-two", unit="vllm", at=T + number)
+        assert found is not None
+        sides.append(found[0])
+    point = compare_kept(history, *sides).points[0]
+    energy = next(ratio for ratio in point.ratios if ratio.name == "GPU energy")
+    # 50 s of 100 W and of 80 W for the same 1024 tokens
+    assert (energy.a, energy.b) == (pytest.approx(5000 / 1024), pytest.approx(4000 / 1024))
+    assert (energy.ratio, energy.word) == (pytest.approx(0.8), "better")
+    assert "acceptance length 4.0" in compare_kept(history, *sides).verdict
+
+
 def test_a_plain_result_in_the_history_is_a_side_too() -> None:
     plain = Benchmark(target="t", unit="u", at=T, run="r", preset="p", result=raw(NGRAM))
     assert len(results_of(plain)) == 1

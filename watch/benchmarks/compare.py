@@ -175,6 +175,9 @@ def _point(level: str, a: Sequence[BenchResult], b: Sequence[BenchResult]) -> Po
             ratio = _latency_ratio(f"{name} {kind}", a, b, values[0])
             if ratio is not None:
                 ratios.append(ratio)
+    energy = {id(run): run.joules_per_token for run in (*a, *b)}
+    if all(value is not None and value > 0 for value in energy.values()):
+        ratios.append(_ratio("GPU energy", "J/token", a, b, lambda run: energy[id(run)] or 0.0, False, None))
     return Point(level=level, concurrency=a[0].concurrency, ratios=tuple(ratios), runs=(len(a), len(b)))
 
 

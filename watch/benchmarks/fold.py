@@ -28,6 +28,7 @@ class _Run:
     def __init__(self, first: BenchReading) -> None:
         self.first = first
         self.last = first
+        self.started = first.at
         self.text = first.text
         self.state: BenchState = "running"
         self.ended: float | None = None
@@ -80,7 +81,7 @@ class Benchmarks:
                 run.state = "armed" if reading.outcome == "begun" else "cancelled"
                 run.ended = None if run.state == "armed" else reading.at
             case "begin":
-                run.state, run.ended = "running", None
+                run.state, run.ended, run.started = "running", None, reading.at
             case "level" if reading.outcome == "begun":
                 run.part, run.concurrency, run.level_began = reading.part, reading.concurrency, reading.at
                 run.done, run.total, run.tokens, run.rate = 0, reading.total or 0, None, None
@@ -217,7 +218,7 @@ def _made(run: _Run) -> BenchView:
         who=first.who,
         state=run.state,
         text=run.text,
-        started=first.at,
+        started=run.started,
         ended=run.ended,
         part=run.part,
         parts=run.last.parts or first.parts,

@@ -14,7 +14,7 @@ import msgspec
 
 from probes.readings import BenchReading
 from watch.benchmarks.compare import Comparison, Side, compare
-from watch.benchmarks.result import BadResult, BenchResult, read_result
+from watch.benchmarks.result import BadResult, BenchResult, Speculation, read_result
 from watch.history import Benchmark, History, LoadRecord
 from watch.revisions import argument_changes, setting_changes
 from watch.view import BenchLevelView, BenchView, View
@@ -103,11 +103,25 @@ def side_of(kept: Benchmark, name: str = "") -> Side:
     runs, marks = [], [str(mark) for mark in _listed(added.get("marks"))]
     for number, run in enumerate(_runs(kept) or [{}]):
         try:
-            runs.append(read_result(_mapping(run.get("result")) if number else kept.result))
+            result = read_result(_mapping(run.get("result")) if number else kept.result)
         except BadResult as error:
             marks.append(str(error))
+            continue
+        runs.append(_with_ours(result, _mapping(run.get("level"))))
     facts = {str(key): str(value) for key, value in _mapping(added.get("facts")).items()}
     return Side(name=name or f"run {kept.id}", runs=tuple(runs), facts=facts, marks=tuple(marks))
+
+
+def _with_ours(result: BenchResult, level: Mapping[str, Any]) -> BenchResult:
+    """With what was measured beside it: energy, and acceptance where an older vLLM leaves it to /metrics."""
+    try:
+        shown = msgspec.convert(level, BenchLevelView)
+    except msgspec.ValidationError:
+        return result
+    speculation = result.speculation
+    if speculation is None and shown.acceptance_length is not None:
+        speculation = Speculation(shown.acceptance_rate, shown.acceptance_length, shown.per_position)
+    return msgspec.structs.replace(result, speculation=speculation, joules_per_token=shown.joules_per_token)
 
 
 def name_of(kept: Benchmark, against: Benchmark | None = None) -> str:

@@ -75,6 +75,8 @@ class BenchResult(Struct, frozen=True, kw_only=True):
     first_error: str
     date: str
     raw: Mapping[str, Any]
+    joules_per_token: float | None = None
+    """of all GPUs by output token; measured beside it, no part of vLLM's JSON"""
 
     @property
     def failures(self) -> int:

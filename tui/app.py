@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import tzinfo
-from typing import ClassVar
 
-from rich.style import Style
-from textual.app import App, SystemCommand
-from textual.binding import BindingType
+from textual.app import SystemCommand
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.worker import Worker, WorkerError
 
 import themes
 from tui.alerts import Alerts, changes, speak
+from tui.base import BaseApp
 from tui.desk import Desk
-from tui.keys import Key, bindings, keymap, table
+from tui.keys import Key, table
 from tui.lines import LineStore
 from tui.operations.conductor import Conductor
 from tui.operations.steps import StepsScreen
@@ -28,20 +25,13 @@ from tui.screens.replay import screen_for
 from tui.screens.watch import WatchScreen
 from tui.source import Source, SourceStatus
 from tui.units import Zone
-from tui.widgets.rows import STYLES
 from watch.view import View
 
 
-class Firstlight(App[int], inherit_bindings=False):
+class Firstlight(BaseApp[int]):
     """Watches one source. ``desk``: of a live watch, None where nothing can be done on a host. ``zone``: of all times
     shown, None for this machine's own. ``keys``: an operator's keys by id. Raises ``tui.keys.BadKey`` for keys that
     cannot be used."""
-
-    CSS_PATH = str(themes.STYLE_SHEET)
-    TITLE = "firstlight"
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"fl--{name}" for name in STYLES}
-    """On the app, not on each widget: two dozen styles, resolved once a theme."""
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
     def __init__(
         self,
@@ -53,17 +43,11 @@ class Firstlight(App[int], inherit_bindings=False):
         alerts: Alerts | None = None,
         keys: Mapping[str, str] | None = None,
     ) -> None:
-        # Textual chooses its filter before our theme is known: native colours, or NO_COLOR would be shades of grey.
-        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
-        self._styles: dict[str, Style] = {}
+        super().__init__(theme=theme, keys=keys)
         self.desk = desk
         self.zone = Zone(zone)
         self.alerts = alerts if alerts is not None else Alerts()
-        self._keys = keymap(keys or {})
         self._before: View | None = None
-        for dress in themes.themes():
-            self.register_theme(dress)
-        self.theme = themes.PLAIN if self.no_color else theme
         self.main = Projector(source, self.zone, screen_for(source), self._shown)
         self.conductor = Conductor(self, desk) if desk is not None else None
         self._at_work: list[Worker[None]] = []
@@ -79,19 +63,6 @@ class Firstlight(App[int], inherit_bindings=False):
     @property
     def watching(self) -> WatchScreen:
         return self.main.screen
-
-    def dress(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self._styles[name] = self.get_component_styles(f"fl--{name}").partial_rich_style
-        return style
-
-    def notify_style_update(self) -> None:
-        self._styles.clear()
-        super().notify_style_update()
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return themes.defaults()
 
     def on_mount(self) -> None:
         self.set_keymap(self._keys)
@@ -163,9 +134,6 @@ class Firstlight(App[int], inherit_bindings=False):
             self._driver.write(sequence)
 
     # -- keys and commands
-
-    def keys_of(self, name: str) -> str:
-        return self._keys.get(name, "")
 
     def action_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):

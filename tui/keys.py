@@ -38,6 +38,10 @@ PLACES: Final = {
     "revisions": "Revisions",
     "difference": "A revision's difference",
     "told": "A diagnosis, or commands for somebody else",
+    "benchmark": "Benchmarks",
+    "bench": "A benchmark as it runs, and its result",
+    "presets": "Ways to measure",
+    "results": "Results to compare",
     "choice": "Choices",
 }
 """Where keys apply, with the titles of the help screen, in its order."""
@@ -133,16 +137,19 @@ def keymap(wanted: Mapping[str, str]) -> Keymap:
 
 
 _TOGETHER: Final = (
-    ("app", "watch", "operate", "session", "pane", "gpu"),
-    ("app", "watch", "operate", "session", "pane", "findings"),
-    ("app", "watch", "operate", "session", "journal"),
-    ("app", "watch", "session", "replay"),
+    ("app", "watch", "operate", "benchmark", "session", "pane", "gpu"),
+    ("app", "watch", "operate", "benchmark", "session", "pane", "findings"),
+    ("app", "watch", "operate", "benchmark", "session", "journal"),
+    ("app", "watch", "benchmark", "session", "replay"),
     ("line", "pane"),
     ("help", "pane"),
     ("choice",),
     ("confirm", "pane"),
     ("app", "steps", "pane"),
     ("revisions", "pane"),
+    ("app", "bench", "pane"),
+    ("presets", "pane"),
+    ("results", "pane"),
     ("line", "difference", "pane"),
     ("line", "told", "pane"),
     ("search",),

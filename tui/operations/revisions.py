@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.events import Click
 from textual.screen import ModalScreen
 
 from tui.keys import bindings
@@ -17,7 +16,7 @@ from tui.screens.whole import WholeScreen
 from tui.text import pad, safe
 from tui.units import Zone, about, number
 from tui.widgets.footer import Footer
-from tui.widgets.pane import Box
+from tui.widgets.listing import Listing
 from tui.widgets.rows import Row, paragraph
 from watch.history import Benchmark, Revision
 from watch.lineage import Lineage, RevisionRow
@@ -40,12 +39,11 @@ class Chosen:
     revision: Revision | None = None
 
 
-class RevisionList(Box):
+class RevisionList(Listing):
     """One row a revision; ``fallback``: a last row for the other unit."""
 
     def __init__(self, rows: tuple[RevisionRow, ...], fallback: str, zone: Zone) -> None:
-        super().__init__(id="whole")
-        self.at = 0
+        super().__init__()
         self._revisions = rows
         self._fallback = fallback
         self._zone = zone
@@ -59,10 +57,7 @@ class RevisionList(Box):
     def count(self) -> int:
         return len(self._revisions) + bool(self._fallback)
 
-    def draw(self) -> None:
-        width = self.inner.width
-        if width <= 0:
-            return
+    def entries(self, width: int) -> list[Row]:
         rows = [revision_row(row, self._zone, width) for row in self._revisions]
         if self._fallback:
             rows.append(
@@ -70,53 +65,15 @@ class RevisionList(Box):
                     safe(self._fallback), "strong"
                 )
             )
-        if 0 <= self.at < len(rows):
-            rows[self.at].base = "cursor"
-        if not rows:
-            rows = paragraph(
-                "No load of this unit has been seen yet: its revisions are kept from the first one on.",
-                width - 2, "muted", indent=1,
-            )  # fmt: skip
-        self.fill(rows)
+        return rows
 
-    def on_resize(self) -> None:
-        self.draw()
-
-    def move(self, at: int) -> None:
-        self.at = min(max(0, at), max(0, self.count - 1))
-        self.draw()
-        self.scroll_to(y=max(0, self.at - self.inner.height // 2), animate=False, immediate=True)
-        self.screen.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("up", "down", "page_up", "page_down", "top", "bottom"):
-            return self.count > 1
-        return super().check_action(action, parameters)
-
-    def action_down(self) -> None:
-        self.move(self.at + 1)
-
-    def action_up(self) -> None:
-        self.move(self.at - 1)
-
-    def action_page_down(self) -> None:
-        self.move(self.at + max(1, self.inner.height - 1))
-
-    def action_page_up(self) -> None:
-        self.move(self.at - max(1, self.inner.height - 1))
-
-    def action_top(self) -> None:
-        self.move(0)
-
-    def action_bottom(self) -> None:
-        self.move(self.count - 1)
-
-    def on_click(self, event: Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is not None and offset.y + self.scroll_offset.y < self.count:
-            self.move(offset.y + self.scroll_offset.y)
-            if event.chain == 2 and isinstance(self.screen, RevisionsScreen):
-                self.screen.action_open()
+    def below(self, width: int) -> list[Row]:
+        if self.count:
+            return []
+        return paragraph(
+            "No load of this unit has been seen yet: its revisions are kept from the first one on.",
+            width - 2, "muted", indent=1,
+        )  # fmt: skip
 
 
 class RevisionsScreen(ModalScreen[Chosen | None]):

@@ -19,10 +19,10 @@ from tui.text import pad, right, safe
 from tui.units import Zone, about, elapsed, number, size
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
-from tui.widgets.linerow import line_row
 from tui.widgets.load import Load
 from tui.widgets.pane import Box
-from tui.widgets.rows import Row, Rows, paragraph
+from tui.widgets.rows import Row, paragraph
+from tui.widgets.tail import Tail
 from watch.actions import ActionView, StepView
 
 _NAME: Final = 15
@@ -51,7 +51,7 @@ class StepsScreen(Screen[None]):
         self._scene: Scene | None = watch.scene
         self.steps = StepsBox()
         self.load = Load()
-        self.tail = Rows(id="tail")
+        self.tail = Tail()
 
     def compose(self) -> ComposeResult:
         yield Header()
@@ -98,27 +98,7 @@ class StepsScreen(Screen[None]):
             action = scene.view.action
             self.steps.title(*heading(action, scene))
             self.steps.fill(rows_of(scene, self.steps.inner.width, alone=not self.load.display))
-        self._fill_tail(scene)
-
-    def _fill_tail(self, scene: Scene) -> None:
-        width, height = self.tail.inner
-        if width <= 0 or height <= 0:
-            return
-        store = self._watch.journal.store
-        first = max(0, len(store.shown) - height)
-        rows = [
-            line_row(
-                store.line(index),
-                store.loudness(index),
-                store.process(index),
-                width=width,
-                names=14,
-                start=0,
-                zone=self._zone,
-            )
-            for index in store.shown[first:]
-        ]
-        self.tail.fill(rows)
+        self.tail.show(self._watch.journal, self._zone)
 
     # ----- keys
 

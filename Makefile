@@ -3,15 +3,19 @@
 
 PYTHON ?= python3
 ARGS ?=
+ROUNDS ?= 5
+SEED ?= 1
+SECONDS ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV := 0.13.9
+PIP_AUDIT := 2.10.1
 # An environment works only where it was made; in a moved or copied checkout it would run the old place's code.
 PLACE := $(VENV)/.place-$(shell pwd | cksum | cut -d ' ' -f 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-host test-vllm cases lint format bench bench-forecast screenshot lock clean
+.PHONY: help demo test test-host test-vllm chaos fuzz cases lint audit format bench bench-peers bench-forecast screenshot lock clean
 .SILENT:
 .DELETE_ON_ERROR:
 
@@ -30,15 +34,32 @@ test-host: $(VENV)/.dev  ## only the tests on a real systemd host; they fail whe
 test-vllm: $(VENV)/.dev  ## a real vLLM on this machine's CPU as a service on the real host (2.5 GB, minutes)
 	FIRSTLIGHT_REQUIRE_HOST=1 FIRSTLIGHT_VLLM=1 $(BIN)/python -m pytest -m vllm $(ARGS)
 
+chaos: $(VENV)/.dev  ## faults on the real host, in many orders (ROUNDS=5 SEED=1); the suite has one round of it
+	FIRSTLIGHT_REQUIRE_HOST=1 FIRSTLIGHT_CHAOS_ROUNDS=$(ROUNDS) FIRSTLIGHT_CHAOS_SEED=$(SEED) \
+	  $(BIN)/python -m pytest tests/chaos $(ARGS)
+
+fuzz: $(VENV)/.dev  ## every decoder fed with whatever may come (SECONDS=60 each, ARGS="export --seed 1")
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
 cases: $(VENV)/.dev  ## explain every recorded situation and compare it with what is known to be true
 	$(BIN)/python tests/cases/run.py $(ARGS)
 
-lint: $(VENV)/.dev  ## ruff, mypy --strict, and the direction of imports
+lint: $(VENV)/.dev audit  ## ruff, mypy --strict, the direction of imports, known holes in dependencies
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check . || { echo "make format puts these files right"; exit 1; }
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
 	echo "lint: no complaint"
+
+audit: $(VENV)/audit  ## known holes in what is installed; says so where nothing knows of them
+	said=$$($(VENV)/audit/bin/pip-audit --disable-pip --require-hashes --progress-spinner off \
+	    --requirement requirements.lock 2>&1); \
+	case "$$said" in \
+	*"Found "*" known vulnerabilit"*) echo "$$said"; exit 1 ;; \
+	*"could not be audited"*) echo "audit: left out: the index that is used here knows nothing of holes" ;; \
+	*"No known vulnerabilities found"*) echo "audit: no known hole" ;; \
+	*) echo "audit: left out: $$(echo "$$said" | tail -n 1)" ;; \
+	esac
 
 format: $(VENV)/.dev  ## put the formatting right
 	$(BIN)/ruff check --quiet --fix . || true
@@ -46,6 +67,9 @@ format: $(VENV)/.dev  ## put the formatting right
 
 bench: $(VENV)/.dev  ## figures as ratios to a floor measured in the same run (ARGS="paint journal")
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(VENV)/.dev  ## beside journalctl -f, lnav and toolong, on one journal and one flood (ten minutes)
+	$(BIN)/python -m bench.peers $(ARGS)
 
 bench-forecast: $(VENV)/.dev  ## error of the forecast over all recordings (TIMELINES=FILE: over that file)
 	$(BIN)/python -m bench.forecast $(if $(TIMELINES),"$(TIMELINES)") $(ARGS)
@@ -86,6 +110,10 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	echo "installing what tests and lint need …"
 	$(PIP) install --require-hashes --requirement requirements-dev.lock
 	touch $@
+
+$(VENV)/audit: $(PLACE)
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip --quiet --disable-pip-version-check install pip-audit==$(PIP_AUDIT) || true
 
 $(VENV)/lock: $(PLACE)
 	$(PYTHON) -m venv $@

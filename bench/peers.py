@@ -209,7 +209,8 @@ def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, 
         quiet = 0
         end = time.monotonic() + LIMIT
         while quiet < 3 and time.monotonic() < end:  # what is read behind the screen is read to its end
-            quiet = quiet + 1 if pane.cpu(1.0) < 25 else 0
+            still = pane.cpu(1.0) < 10 and "reading back-log" not in pane.screen()
+            quiet = quiet + 1 if still else 0
         row.values["memory"] = pane.memory()
         row.values["idle"] = pane.cpu(IDLE)
 

@@ -18,6 +18,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
+from tui.gauge import Gauge
 from tui.keyed import keys_of
 from tui.keys import bindings, first_key
 from tui.lines import Filter, LineStore, Search
@@ -69,6 +70,7 @@ class Journal(Drawn, can_focus=True):
         self._jumping = False
         self._searching = False
         self._titled = ("", "")
+        self._gauge = Gauge()
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(_STRIPS)
 
     # -- what comes in
@@ -81,7 +83,10 @@ class Journal(Drawn, can_focus=True):
             self._named = len(self.store.names)
             self._measure()
             self.refresh_bindings()
-        if len(self.store) != self._counted:
+        self._gauge.add(max(0, len(self.store) - self._counted))
+        if len(self.store) == self._counted:
+            self._retitle()
+        else:
             self._counted = len(self.store)
             self._find_more()
             self._grown(before, count)
@@ -212,6 +217,8 @@ class Journal(Drawn, can_focus=True):
             parts.append(f"only {safe(chosen.process) or 'unnamed'}")
         if chosen.own:
             parts.append("with our own requests")
+        if self._gauge.floods(self.size.height):
+            parts.append(f"{self._gauge.rate:,.0f} lines/s, not each is drawn")
         if self.search is not None:
             parts.append(self._search_words(self.search))
         if self._zone_name:

@@ -25,6 +25,7 @@ NAMES = (
     "million",
     "metrics",
     "machine",
+    "recording",
     "status",
     "gpu",
 )

@@ -96,7 +96,8 @@ async def _shown(player: Player, config: Config, size: tuple[int, int]) -> Async
     app = make_app(player, config)
     app.alerts = Alerts(bell=False, desktop="off")
     async with app.run_test(size=size) as pilot:
-        while not player.index.done or not isinstance(app.screen, ReplayScreen):
+        await player.read_whole()
+        while not isinstance(app.screen, ReplayScreen):
             await pilot.pause(0.01)
         yield app, pilot
         app.exit()

@@ -160,6 +160,11 @@ class Player:
         self._wanted = -1
         self._wake.set()
 
+    async def read_whole(self) -> None:
+        """Return once the recording has been read to its end."""
+        while not self.index.done:
+            await self._more()
+
     async def arrived(self) -> None:
         """Return once the last wish to go somewhere has been carried out, and its batches were taken."""
         while self._wanted is not None or not self._still.is_set():

@@ -69,25 +69,24 @@ class Hands:
             self.columns.add(batch.lines, batch.offsets)
 
     async def until_read(self) -> None:
-        async with asyncio.timeout(5):
-            while not self.player.index.done:
-                await asyncio.sleep(0.001)
+        async with asyncio.timeout(30):
+            await self.player.read_whole()
 
     async def until(self, taken: int) -> None:
-        async with asyncio.timeout(5):
-            while self.player._taken != taken or self.player._wanted is not None:
+        async with asyncio.timeout(30):
+            while self.player._taken != taken or self.player._wanted is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.001)
 
     async def ended(self) -> None:
-        async with asyncio.timeout(5):
-            while not self.player.status().ended:
+        async with asyncio.timeout(30):
+            while not self.player.status().ended:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
     async def moved(self) -> None:
         """Until the last wish has been carried out."""
-        async with asyncio.timeout(5):
-            while self.player._wanted is not None:
+        async with asyncio.timeout(30):
+            while self.player._wanted is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0)
 

@@ -66,7 +66,7 @@ def precheck(
                 remedy="Kill now is offered while it stops.",
             )
         )
-    if starts and unit is not None:
+    if starts and action != "fallback" and unit is not None:
         concerns += _of_unit(action, view, unit.load, unit.result, unit.needs_reload)
     if starts:
         concerns += _of_memory(view)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probes.operate.orders import CHANGES_FILES, Action, File, Order, Rights, Saved, UnderWay, UnitFiles
 from watch.plan import Plan
 from watch.precheck import FailedArgument, Precheck
 from watch.revisions import Change, argument_changes, joined, setting_changes
+from watch.view import View
 
 UNKNOWN = "what the host says about it is not known yet"
 
@@ -46,6 +48,16 @@ VERBS: Mapping[str, str] = {
     "undo": "Undo the change of",
     "fallback": "Go to the fallback of",
 }
+
+
+def newest(proposal: Proposal, view: View) -> View:
+    """The picture with what the host has said since about the unit's files: the unit itself is read every few
+    seconds only, and an edit may be younger."""
+    files, unit = proposal.files, view.unit_reading
+    if files is None or unit is None or (files.needs_reload, files.load) == (unit.needs_reload, unit.load):
+        return view
+    told = replace(unit, needs_reload=unit.needs_reload or files.needs_reload, load=files.load or unit.load)
+    return replace(view, unit_reading=told)
 
 
 def question(proposal: Proposal) -> str:

@@ -183,7 +183,7 @@ async def test_to_the_fallback_unit_and_back(machine: Machine, target: str, serv
         await screen.until("Fallback of")
         assert (await screen.ended("done")).fallback == f"{second.name}.service"
         await screen.until(lambda: screen.view.state == "ready")
-        assert screen.view.lines
+        await screen.until(lambda: screen.view.lines)  # its journal as well as its endpoint
         assert (await service.shows("ActiveState"), await second.shows("ActiveState")) == ("inactive", "active")
         await screen.press("escape")
         await screen.until("U Undo")

@@ -14,7 +14,7 @@ from tui.text import safe
 from tui.units import about, number
 from tui.widgets.rows import Row, paragraph
 from watch.precheck import Concern, Precheck, precheck
-from watch.proposal import Proposal, differences, obstacle, question, steps_ahead
+from watch.proposal import Proposal, differences, newest, obstacle, question, steps_ahead
 from watch.view import View
 
 CONCERNS: Final = {
@@ -74,7 +74,7 @@ class Ask(Confirm):
 
     def _checked(self) -> Precheck:
         proposal = self.proposal
-        return precheck(proposal.action, self._view, rights=proposal.rights, failed=proposal.failed)
+        return precheck(proposal.action, newest(proposal, self._view), rights=proposal.rights, failed=proposal.failed)
 
     def rows(self, width: int) -> Sequence[Row]:
         why = self._lost or self._busy or obstacle(self.proposal, self.check)

@@ -23,6 +23,8 @@ NAMES = (
     "idle",
     "flood",
     "million",
+    "deluge",
+    "soak",
     "metrics",
     "machine",
     "recording",

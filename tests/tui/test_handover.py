@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from probes.readings import Note, Reading
+from probes.readings import GpuDevice, GpuReading, HealthReading, IoReading, JournalLine, Note, Reading, decode, encode
 from probes.rehearsal.host import Rehearsal
 from probes.rehearsal.story import load_story
 from tests.tui.showing import QUIET
@@ -28,7 +28,7 @@ from tui.exits import Ending, Exit
 from tui.handover import hub as hub_module
 from tui.handover.daemon import claim, handed_over
 from tui.handover.feed import Attached, CannotAttach
-from tui.handover.hub import Hub, may_come
+from tui.handover.hub import EVERY, RECENT, Hub, Thinner, may_come
 from tui.handover.place import Claim, Daemon, PlaceError, Taken, daemons, folder
 from tui.handover.words import Asked, Said
 from tui.recordings import can_note
@@ -225,6 +225,38 @@ async def test_when_the_daemon_ends_the_screen_says_so_and_stays() -> None:
 
 
 # ---- the hub by itself
+
+
+def test_of_the_long_past_samples_are_told_one_in_fifteen_and_words_all() -> None:
+    now = 1e9
+    readings: list[Reading] = []
+    for second in range(3600):
+        at = now - 3600 + second
+        readings += [
+            GpuReading(at=at, devices=(GpuDevice(index=0, used_mib=float(second)),)),
+            IoReading(at=at, read_bytes=second),
+            JournalLine(at=at, text='a line that looks like {"kind":"gpu","at":1.0}'),
+            HealthReading(at=at, status=200),
+        ]
+    thinner, told = Thinner(), b""
+    lines = [encode(reading) + b"\n" for reading in readings]
+    for start in range(0, len(lines), 700):
+        told += thinner.thin(b"".join(lines[start : start + 700]), now)
+    back = [decode(line) for line in told.splitlines()]
+    for kind in (JournalLine, HealthReading):
+        assert [one for one in back if isinstance(one, kind)] == [one for one in readings if isinstance(one, kind)]
+    for kind in (GpuReading, IoReading):
+        times = [one.at for one in back if isinstance(one, kind)]
+        assert times[0] == now - 3600
+        assert len([at for at in times if at >= now - RECENT]) == RECENT
+        assert len([at for at in times if at < now - RECENT]) == (3600 - RECENT) / EVERY
+    assert back == sorted(back, key=lambda reading: reading.at)
+    assert thinner.thin(lines[0], now) == lines[0], "from the present on all is told"
+
+
+@pytest.mark.parametrize("piece", [b"", b"x\n", b'{"kind":"gpu","at":}\n', b'{"kind":"gpu","at":1e5}\n'])
+def test_nothing_that_is_no_sample_is_lost(piece: bytes) -> None:
+    assert Thinner().thin(piece, 1e9) == piece
 
 
 class Endless:

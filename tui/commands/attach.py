@@ -12,13 +12,12 @@ from probes.command import plain
 from tui.commands.rows import operators
 from tui.commands.screen import configuration, need_terminal, show
 from tui.exits import Ending, Exit
-from tui.handover.feed import Attached, AttachedWatching, CannotAttach
+from tui.handover.feed import Attached, AttachedWatching, CannotAttach, Lines
 from tui.handover.place import Daemon, PlaceError, daemons
 from tui.handover.words import Asked
 from tui.units import Zone, elapsed
 from watch.history import History, HistoryError
 from watch.keeping import Recall
-from watch.session import SessionWriter, new_header
 from watch.state import WatchState
 
 _STOP = 30.0
@@ -97,7 +96,7 @@ async def attached(socket: Path) -> AsyncIterator[AttachedWatching]:
     state = WatchState(
         said.target, said.unit, endpoint=said.endpoint, catalogue=operators(), history=Recall(history, why)
     )
-    tape = SessionWriter(new_header(said.target, said.unit, said.now), where=None)
+    tape = Lines(said)
     watching = AttachedWatching(feed, state, tape)
     try:
         async with feed:

@@ -7,17 +7,20 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 
-from probes.readings import Reading
+from probes.readings import JournalLine, Reading, encode
 from tui.handover.hub import may_come
 from tui.handover.words import DEAF, Asked, Said, myself
 from tui.source import SourceStatus
+from watch.session import SessionWriter, new_header
 from watch.session.reader import decode_reading
 from watch.state import WatchState
 from watch.watching import Tape, Watching
+
+R = TypeVar("R", bound=Reading)
 
 _PIECE: Final = 256 << 10
 
@@ -121,6 +124,22 @@ class Attached:
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
+
+
+class Lines(SessionWriter):
+    """The attached screen's tape: a nameless file of the journal's lines alone, as the daemon has kept them, for they
+    are all that is asked for again."""
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(new_header(said.target, said.unit, said.now), where=None)
+
+    def keep(self, reading: R) -> tuple[int, R]:
+        if not isinstance(reading, JournalLine):
+            return 0, reading
+        return self.append(encode(reading)), reading
+
+    def clean(self, reading: R) -> R:
+        return reading
 
 
 class AttachedWatching(Watching):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -28,6 +30,14 @@ GREET: Final = 5.0
 
 MOST: Final = 64
 """Screens at a time."""
+
+RECENT: Final = 900.0
+"""Seconds of which every sample is told."""
+
+EVERY: Final = 15
+
+_SAMPLE: Final = re.compile(rb'\{"kind":"(gpu|gpu-processes|io|metrics)","at":([0-9.e+]+)[,}]')
+"""Readings of a recording that are samples: kind and time come first."""
 
 _PIECE: Final = 256 << 10
 _LONGEST: Final = 64 << 10
@@ -135,6 +145,7 @@ class Hub:
 
     async def _tell(self, screen: _Screen) -> None:
         place = 0
+        thinner = Thinner()
         beat = 0.0
         loop = asyncio.get_running_loop()
         while True:
@@ -144,7 +155,7 @@ class Hub:
                 said = msgspec.structs.replace(self._said(), others=others)
                 screen.writer.write(msgspec.json.encode(said) + b"\n")
             piece = self._recording.chunk(place, _PIECE)
-            screen.writer.write(piece)
+            screen.writer.write(thinner.thin(piece, self._said().now))
             place += len(piece)
             async with asyncio.timeout(STUCK):
                 await screen.writer.drain()
@@ -166,6 +177,33 @@ class Hub:
 def _remove(path: Path) -> None:
     with suppress(FileNotFoundError):
         path.unlink()
+
+
+class Thinner:
+    """Of what is long past a screen is told all that was said, and one in ``EVERY`` of each kind of sample: a plot has
+    no more points than that, and a day is shown within seconds."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[bytes] = Counter()
+        self._over = False
+
+    def thin(self, piece: bytes, now: float) -> bytes:
+        """Whole lines of a recording, as they are to be told at ``now``."""
+        if self._over or not piece:
+            return piece
+        out: list[bytes] = []
+        late = False
+        for line in piece.split(b"\n")[:-1]:
+            found = _SAMPLE.match(line)
+            if found is None:
+                out.append(line)
+                continue
+            late = float(found[2]) >= now - RECENT
+            self._seen[found[1]] += 1
+            if late or self._seen[found[1]] % EVERY == 1:
+                out.append(line)
+        self._over = late  # from here on it is told as it comes
+        return b"".join(line + b"\n" for line in out)
 
 
 class _Screen:

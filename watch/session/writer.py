@@ -62,10 +62,14 @@ class SessionWriter:
     def keep(self, reading: R) -> tuple[int, R]:
         """Append one reading. Returns its place, and the reading as it was kept: without its secrets."""
         line, kept = self._redactor.encode(reading)
+        return self.append(line), kept
+
+    def append(self, line: bytes) -> int:
+        """Append one line as it stands; its place."""
         place = self._tape.append(line)
         if self._tape.waiting > BUFFER:
             self.flush()
-        return place, kept
+        return place
 
     def clean(self, reading: R) -> R:
         """A reading as it would be kept, and not kept."""

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from probes.bench.orders import BenchOrder
 from probes.bench.run import bench_under_way, cancel_bench, left
+from probes.operate.actions import plain_who
 from probes.operate.orders import Rights
 from probes.operate.rights import ask_rights
 from probes.readings import BenchReading
@@ -62,10 +63,27 @@ async def arm(desk: Desk, order: BenchOrder, *, off: bool = False) -> None:
     )
 
 
+async def refuse(desk: Desk, order: BenchOrder, why: str) -> None:
+    """Show that it came to nothing before anything was begun."""
+    await desk.watching.put(
+        BenchReading(
+            at=desk.watching.now(),
+            run=order.id,
+            stage="end",
+            outcome="refused",
+            text=why,
+            unit=full_name(order.unit),
+            who=order.who,
+            preset=order.preset,
+            parts=len(order.levels),
+        )
+    )
+
+
 async def measured(desk: Desk, order: BenchOrder, say: Say = lambda _: None) -> BenchView | None:
-    """To its end. What lies on the host of earlier ones is fetched first; one that runs there is followed instead of
-    another begun. Raises HostError where the host cannot be asked; after that all that happens is in the view.
-    Cancelling leaves it running on the host."""
+    """To its end. What lies on the host of our earlier ones is fetched first; one that runs there, whoever began it,
+    is followed instead of another begun. Raises HostError where the host cannot be asked; after that all that happens
+    is in the view. Cancelling leaves it running on the host."""
     rights = await _rights(desk)
     shown = await _found(desk, rights, say)
     if shown is not None:
@@ -96,14 +114,19 @@ async def _found(desk: Desk, rights: Rights, say: Say) -> BenchView | None:
     going = await bench_under_way(desk.host, rights, desk.deployment.unit)
     for old in await left(desk.host, rights, full_name(desk.deployment.unit)):
         runs = going is not None and going.id == old.id
+        others = old.who != plain_who(whoami())
+        if others and not runs:
+            continue  # it lies there for whoever began it
         say(f"{old.who}'s benchmark {old.preset} {'runs already: following it' if runs else 'has ended: fetching it'}")
-        shown = await _one(desk, rights, old, again=True)
+        shown = await _one(desk, rights, old, again=True, leave=others)
         if runs:
             return shown
     return None
 
 
-async def _one(desk: Desk, rights: Rights, order: BenchOrder, *, again: bool = False) -> BenchView | None:
+async def _one(
+    desk: Desk, rights: Rights, order: BenchOrder, *, again: bool = False, leave: bool = False
+) -> BenchView | None:
     return await measure(
         desk.watching,
         desk.host,
@@ -116,4 +139,5 @@ async def _one(desk: Desk, rights: Rights, order: BenchOrder, *, again: bool = F
         clock=desk.clock,
         redactor=desk.redactor,
         again=again,
+        leave=leave,
     )

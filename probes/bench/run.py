@@ -59,10 +59,11 @@ def bench(
 
 
 def follow_bench(
-    host: Host, rights: Rights, order: BenchOrder, *, clock: Clock = SYSTEM
+    host: Host, rights: Rights, order: BenchOrder, *, clock: Clock = SYSTEM, leave: bool = False
 ) -> AsyncGenerator[BenchReading, None]:
-    """The same for one of ``left``, from its first word on."""
-    return _follow(host, rights, order, clock)
+    """The same for one of ``left``, from its first word on. ``leave``: its results stay on the host, for whoever began
+    it."""
+    return _follow(host, rights, order, clock, leave=leave)
 
 
 async def bench_under_way(host: Host, rights: Rights, unit: str) -> UnderWay | None:
@@ -160,14 +161,16 @@ def _lines(words: tuple[str, ...]) -> bytes:
 
 
 async def _follow(
-    host: Host, rights: Rights, order: BenchOrder, clock: Clock, told: Told | None = None
+    host: Host, rights: Rights, order: BenchOrder, clock: Clock, told: Told | None = None, *, leave: bool = False
 ) -> AsyncGenerator[BenchReading, None]:
-    """What it says, with the result of each run as soon as that has ended; then nothing of it is left on the host."""
+    """What it says, with the result of each run as soon as that has ended; then nothing of it is left on the host,
+    unless it is to be left."""
     told = told or Told(order)
     async with aclosing(follow(host, rights, order, told, clock, DUTY)) as readings:
         async for reading in readings:
             if reading.stage == "end":
-                await _cleared(host, rights, order)
+                if not leave:
+                    await _cleared(host, rights, order)
                 yield reading
                 return
             yield reading

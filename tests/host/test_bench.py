@@ -81,9 +81,8 @@ async def all_of(
     """Every reading to the end. ``at``: called with each; what it returns is awaited where it can be."""
     out: list[BenchReading] = []
     rights = await ann.rights(order.unit)
-    readings = (
-        follow_bench(ann.host, rights, order) if how.pop("again", False) else bench(ann.host, rights, order, **how)
-    )
+    again = how.pop("again", False)
+    readings = follow_bench(ann.host, rights, order, **how) if again else bench(ann.host, rights, order, **how)
     async with asyncio.timeout(LIMIT), aclosing(readings):
         async for reading in readings:
             out.append(reading)
@@ -218,8 +217,12 @@ async def test_the_result_is_there_for_whoever_comes_back(machine: Machine, targ
         assert "ann@laptop is at it: benchmark" in refused[-1].text
         benched.mode("good")
         await machine.do("pkill", "-f", f"{benched.folder}/vllm bench serve.*--num-prompts", check=False)
-        seen = await all_of(bob, found, again=True)
-        assert await left(bob.host, rights, order.unit) == ()
+        seen = await all_of(bob, found, again=True, leave=True)
+        assert await left(bob.host, rights, order.unit) == (order,), "for the one who began it"
+    async with Operator(target) as ann:
+        again = await all_of(ann, found, again=True)
+        assert [one.text for one in again] == [one.text for one in seen]
+        assert await left(ann.host, rights, order.unit) == ()
     assert seen[-1].stage == "end", story(seen)
     assert any(one.stage == "help" for one in seen), "from its first word on"
     await nothing_of(machine, order)

@@ -79,13 +79,18 @@ async def measure(
     clock: Clock,
     redactor: Redactor,
     again: bool = False,
+    leave: bool = False,
 ) -> BenchView | None:
     """To its end, and what the watch then shows of it. Never raises but for cancellation, which leaves it running on
-    the host: ``again`` follows one that is there already (``probes.bench.run.left``).
+    the host: ``again`` follows one that is there already (``probes.bench.run.left``), with ``leave`` somebody else's,
+    who is to find it.
 
     ``target``, ``unit``: as they were written; under these names the history keeps it.
     """
-    readings = follow_bench(host, rights, order, clock=clock) if again else bench(host, rights, order, clock=clock)
+    if again:
+        readings = follow_bench(host, rights, order, clock=clock, leave=leave)
+    else:
+        readings = bench(host, rights, order, clock=clock)
     results: list[BenchReading] = []
     end: BenchReading | None = None
     async with aclosing(readings):

@@ -45,6 +45,7 @@ async def film(
 ) -> str:
     """An asciicast v3, whose markers are the phases. ``since``, ``until``: seconds after the beginning."""
     async with _shown(player, config, size) as (app, pilot):
+        player.filmed, player.clock.speed = True, speed
         index = player.index
         first = index.start + since
         last = min(index.end, index.start + until) if until is not None else index.end

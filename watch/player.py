@@ -56,6 +56,8 @@ class Player:
         self._stood = asyncio.Event()
         self._ended = False
         self._marks: tuple[float, ...] = ()
+        self.filmed = False
+        """A film is made of it: it stands still for each picture, and is shown as playing."""
         self._shown: tuple[int, tuple[Moment, ...]] = (0, ())
 
     # ----- a source
@@ -121,7 +123,7 @@ class Player:
             start=self.index.start,
             end=self.index.end,
             at=self.at,
-            playing=self.playing,
+            playing=self.playing or self.filmed,
             speed=self.clock.speed,
             moments=self._shown[1],
             marks=self._marks,

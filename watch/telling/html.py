@@ -23,7 +23,8 @@ table { border-collapse: collapse; margin: .6rem 0; font-variant-numeric: tabula
 th, td { text-align: left; vertical-align: top; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; }
 th { font-weight: 600; color: var(--muted); }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .6rem .8rem; border: 1px solid var(--line); border-radius: .3rem; font-size: .85rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem;
+  padding: .6rem .8rem; border: 1px solid var(--line); border-radius: .3rem; }
 svg { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; }
 .outcome { font-size: 1.15rem; }
@@ -41,8 +42,8 @@ def html(tale: Tale, zone: tzinfo | None = None) -> str:
         '<html lang="en">',
         "<head>",
         '<meta charset="utf-8">',
-        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'\">",
+        f'<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:;'
+        f" style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         '<link rel="icon" href="data:,">',

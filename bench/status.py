@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,8 +29,10 @@ from probes.ssh import Access, SshHost
 from tui.commands.serve_status import GPU_INTERVAL, Results, drain
 from tui.commands.watch import live
 from tui.status.board import Board, Entry
+from tui.status.metrics import exposition
 from tui.status.server import Address, serving
 from watch.config import Config, Deployment
+from watch.status import status
 
 FEW, MANY = 10, 100
 SETTLED = 35.0
@@ -39,12 +42,15 @@ SCRAPE = 5.0
 
 
 class Measured(Struct, frozen=True):
-    """``share`` of a core, ``memory`` in bytes, ``scrape`` in seconds, ``bytes`` of a page."""
+    """``share`` of a core, ``memory`` in bytes, ``scrape``: processor seconds for one, ``answered``: seconds until it
+    was there, ``late``: seconds that the event loop was late at the median. Where ``late`` is much, the machine had no
+    processor to give, and the share is what it was given, not what was wanted."""
 
     share: float
     memory: int
     scrape: float
-    bytes: int
+    answered: float
+    late: float
     loading: int
 
 
@@ -58,8 +64,12 @@ def figures() -> list[Figure]:
         Figure(name=f"{MANY} deployments, memory", value=many.memory / 2**20, unit="MiB", floor=few.memory / 2**20,
                floor_name=f"{FEW} deployments ({nothing.memory / 2**20:.0f} with none)"),
         Figure(name="memory a deployment", value=each / 2**20, unit="MiB", goal="≤ 5 MiB", good=each <= 5 * 2**20),
-        Figure(name=f"{MANY} deployments, a scrape", value=many.scrape * 1000, unit="ms", floor=few.scrape * 1000,
-               floor_name=f"{FEW} deployments", goal="≤ 1 s", good=many.scrape <= 1.0),
+        Figure(name=f"{MANY} deployments, processor time of a scrape", value=many.scrape * 1000, unit="ms",
+               floor=few.scrape * 1000, floor_name=f"{FEW} deployments", goal="≤ 1 s", good=many.scrape <= 1.0),
+        Figure(name=f"{MANY} deployments, a scrape until it is answered", value=many.answered * 1000, unit="ms",
+               floor=few.answered * 1000, floor_name=f"{FEW} deployments"),
+        Figure(name=f"{MANY} deployments, event loop late (0 on an idle machine)", value=many.late * 1000, unit="ms",
+               floor=few.late * 1000, floor_name=f"{FEW} deployments"),
     ]  # fmt: skip
     return rows
 
@@ -110,18 +120,37 @@ async def _watch(ways: list[Way]) -> Measured:
         client = await stack.enter_async_context(asks)
         await asyncio.sleep(SETTLED)
         began, spent = time.monotonic(), time.process_time()
-        took, size, page = [], 0, ""
+        lags: list[float] = []
+        lagging = asyncio.create_task(_lags(lags))
+        stack.callback(lagging.cancel)
+        took, page = [], ""
         while time.monotonic() < began + SECONDS:
             asked = time.monotonic()
             page = (await client.get("/metrics")).text
             took.append(time.monotonic() - asked)
-            size = len(page)
             await asyncio.sleep(SCRAPE)
         share = (time.process_time() - spent) / (time.monotonic() - began)
         loading = page.count('firstlight_state="loading"} 1.0')
         assert loading == len(ways), f"{loading} of {len(ways)} are loading: the others were not reached"
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return Measured(share, memory, max(took), size, loading)
+        scrape = _scrape(board)
+        return Measured(share, memory, scrape, statistics.median(took), statistics.median(lags), loading)
+
+
+async def _lags(lags: list[float]) -> None:
+    while True:
+        began = time.monotonic()
+        await asyncio.sleep(0.1)
+        lags.append(time.monotonic() - began - 0.1)
+
+
+def _scrape(board: Board) -> float:
+    """Processor seconds of one, by itself: nothing else gets its turn."""
+    began = time.thread_time()
+    entries = board._entries.values()
+    statuses = [status(entry.watched.view(entry.watched.now()), entry.name) for entry in entries]
+    exposition(statuses, [one for entry in entries for one in entry.measured()])
+    return time.thread_time() - began
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -270,6 +271,39 @@ def test_other_machines_only_where_asked_for(home: Path, capsys: pytest.CaptureF
         command.run(["local", "vllm"], "0.0.0.0:0")
     assert command.listening_address("0.0.0.0:0", True, "sees it") == Address("0.0.0.0", 0)
     assert "warning" in capsys.readouterr().err
+
+
+async def test_a_host_that_refuses_us_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    came: asyncio.Queue[str] = asyncio.Queue()
+
+    class Refused(Still):
+        state = None
+
+        async def batches(self) -> AsyncIterator[object]:
+            for nothing in ():
+                yield nothing
+
+    @asynccontextmanager
+    async def live(host: str, *_: object, **__: object) -> AsyncIterator[object]:
+        came.put_nowait(host)
+        link = LinkView(state="refused", reason="no accepted login", remedy="", rtt_ms=None, since=views.NOW)
+        yield SimpleNamespace(watching=Refused(replace(views.loading(), link=link)))
+
+    monkeypatch.setattr(command, "live", live)
+    monkeypatch.setattr(command, "open_target", lambda target: f"{target} again")
+    monkeypatch.setattr(command, "Results", lambda desk, name: tuple)
+    monkeypatch.setattr(command, "AGAIN", 0.01)
+    board = Board()
+    one = command.named(Config(), ["llm-two", "vllm"])
+    watching = asyncio.create_task(command.watch(one, "llm-two", Config(), board))  # type: ignore[arg-type]
+    async with asyncio.timeout(10):
+        assert [await came.get() for _ in range(3)] == ["llm-two", "llm-two again", "llm-two again"]
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert [one.link for one in await board.statuses()] == ["refused"]
+    assert "vllm cannot be watched: no accepted login" in capsys.readouterr().err
 
 
 def test_the_latest_benchmarks_of_each_level(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from probes.command import plain
+from probes.host import Host
 from tui.commands.listening import listening_address, reason
 from tui.commands.named import Named, named, several
 from tui.commands.screen import configuration
@@ -27,6 +28,9 @@ from watch.watching import Watching
 
 GPU_INTERVAL: Final = 5.0
 """Seconds between two samples of the GPUs at least: nobody looks at a plot."""
+
+AGAIN: Final = 60.0
+"""Seconds until a host that has refused us is asked again."""
 
 _HISTORY_FRESH: Final = 30.0
 """Seconds that what was read of the history is good for."""
@@ -70,15 +74,22 @@ async def _run(meant: Sequence[Named], config: Config, where: Address) -> Exit:
                 "Choose another port with --listen HOST:PORT.",
             ) from None
         for one in meant:
-            host = open_target(one.deployment.target)
-            watch = live(host, one.deployment, config, name=one.name, keep=False, gpu_interval=GPU_INTERVAL)
-            desk = await stack.enter_async_context(watch)
-            board.add(Entry(one.title, desk.watching, Results(desk, one.title)))
-            stack.push_async_callback(_end, asyncio.create_task(drain(desk.watching, one.title)))
+            host = open_target(one.deployment.target)  # what can be no host ends the program, and at once
+            stack.push_async_callback(_end, asyncio.create_task(watch(one, host, config, board)))
         what = meant[0].title if len(meant) == 1 else f"{len(meant)} deployments"
         print(f"serving the status of {plain(what)} on http://{listening}: {PATHS}", file=sys.stderr, flush=True)
         await done.wait()
     return Exit.OK
+
+
+async def watch(one: Named, host: Host, config: Config, board: Board) -> None:
+    """Watch one deployment for ever. A host that refuses us is asked again: somebody may have put it right."""
+    while True:
+        async with live(host, one.deployment, config, name=one.name, keep=False, gpu_interval=GPU_INTERVAL) as desk:
+            board.add(Entry(one.title, desk.watching, Results(desk, one.title)))
+            await drain(desk.watching, one.title)
+        await asyncio.sleep(AGAIN)
+        host = open_target(one.deployment.target)
 
 
 async def drain(watching: Watching, name: str) -> None:
@@ -87,7 +98,7 @@ async def drain(watching: Watching, name: str) -> None:
         pass
     view = watching.view(watching.now())
     why = " ".join((view.link.reason, view.link.remedy)) if view.link is not None else "the host ended it"
-    print(f"firstlight: {plain(name)} is no longer watched: {plain(why)}", file=sys.stderr, flush=True)
+    print(f"firstlight: {plain(name)} cannot be watched: {plain(why)}", file=sys.stderr, flush=True)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

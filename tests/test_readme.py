@@ -37,9 +37,10 @@ def examples() -> list[str]:
 
 def test_the_configuration_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "firstlight.toml"
-    config_text, rows_text = parts("toml")
-    file.write_text(config_text)
-    config = load_config(file)
+    *config_texts, rows_text = parts("toml")
+    for text in config_texts:
+        file.write_text(text)
+        config = load_config(file)
     assert config.defaults.theme in {theme.name for theme in themes.themes()}
     assert set(config.keys) <= set(by_id())
     (tmp_path / "findings.toml").write_text(rows_text)

@@ -210,6 +210,35 @@ def test_a_gzip_cut_or_damaged_gives_what_can_be_had(tmp_path: Path) -> None:
     assert "its compressed text is damaged: what comes after is lost" in notes
 
 
+def test_a_gzip_damaged_in_its_middle_is_read_around_the_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watch.session.writer.MEMBER", 10_000)
+    writer = SessionWriter(HEADER, where=tmp_path)
+    lines = [JournalLine(at=1000.0 + number, text=f"{number} {hash((number, 'x')):x}" * 4) for number in range(2000)]
+    for one in lines:
+        writer.write(one)
+    path = writer.close()
+    assert path is not None
+    whole = path.read_bytes()
+    text = gzip.decompress(whole)
+    assert text.count(b"\n") == len(lines) + 1
+    for places in ((0.5,), (0.3, 0.7), (0.9,)):
+        damaged = bytearray(whole)
+        for place in places:
+            at = int(len(whole) * place)
+            damaged[at : at + 40] = bytes(40)
+        path.write_bytes(bytes(damaged))
+        kept, notes = read(path)
+        assert len(lines) * 0.8 < len(kept) < len(lines)
+        assert [one for one in kept if one not in set(lines)] == []
+        assert kept == sorted(kept, key=lambda one: one.at)
+        assert kept[-1] == lines[-1]
+        said = " ".join(notes)
+        assert ("one place" if len(places) == 1 else "2 places") in said
+        assert "KiB are lost" in said
+
+
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     path = record(tmp_path, readings(10))
     lines = gzip.decompress(path.read_bytes()).split(b"\n")

@@ -211,17 +211,28 @@ def _held(file: int) -> bool:
     return False
 
 
+_MAGIC = b"\x1f\x8b\x08"
+
+
 def _gunzip(source: int, out: int) -> str:
-    """Unpack as far as it goes; what was wrong, as a sentence, or nothing."""
-    at = size = 0
+    """Unpack as far as it goes, over damage to where the next part begins; what was wrong, as a sentence, or nothing.
+    A part is a member of the file: see ``writer.MEMBER``."""
+    at = size = lost = holes = 0
     unpacker = zlib.decompressobj(wbits=31)
     while piece := os.pread(source, 16 << 10, at):
-        at += len(piece)
+        begun, at = at, at + len(piece)
         while piece:
             try:
                 data = unpacker.decompress(piece)
             except zlib.error:
-                return "its compressed text is damaged: what comes after is lost"
+                following = _next_member(source, at - len(piece) + 1)
+                if following is None:
+                    return "its compressed text is damaged: what comes after is lost"
+                lost += max(0, following - begun)
+                holes += 1
+                os.write(out, b"\n")  # what was being read ends here
+                unpacker, at, piece = zlib.decompressobj(wbits=31), following, b""
+                continue
             size += len(data)
             if size > _MOST:
                 return f"only its first {_MOST >> 30} GiB are read"
@@ -230,6 +241,21 @@ def _gunzip(source: int, out: int) -> str:
             piece = unpacker.unused_data if unpacker.eof else b""
             if unpacker.eof and piece:
                 unpacker = zlib.decompressobj(wbits=31)
+    if holes:
+        places = "one place" if holes == 1 else f"{holes} places"
+        return f"its compressed text is damaged in {places}: about {max(1, lost >> 10):,} of {at >> 10:,} KiB are lost"
     if not unpacker.eof:
         return "it is cut: its end is missing"
     return ""
+
+
+def _next_member(source: int, at: int) -> int | None:
+    """Where the next part of a gzip file begins."""
+    while data := os.pread(source, 1 << 20, at):
+        found = data.find(_MAGIC)
+        if found >= 0:
+            return at + found
+        at += max(1, len(data) - len(_MAGIC) + 1)
+        if len(data) < len(_MAGIC):
+            return None
+    return None

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from watch.session import SessionReader, SessionWriter, new_header
 from watch.state import WatchState
 from watch.telling import Tale, gather, html, markdown
 from watch.telling.svg import Band, plot
+from watch.view import BenchLevelView, BenchView
 
 UNIT = "vllm-tiny-ngram.service"
 EVIL = (
@@ -126,6 +128,34 @@ def test_a_failure_is_told_with_its_evidence(tmp_path: Path) -> None:
     assert 'class="outcome failed"' in text
     assert "It failed in weights." in text
     assert "<pre>" in text
+
+
+def test_a_benchmark_is_told_with_its_verdict(tmp_path: Path, recordings: Path) -> None:
+    tale = told(tmp_path, full(recordings))
+    level = BenchLevelView(
+        part=1, level="concurrency 16", concurrency=16, repeat=1, began=1.0, ended=61.0, completed=128, failed=2,
+        unusable="", output_tps=1234.5, requests_per_second=4.0, ttft=(120.0, 340.0), tpot=(11.0, None),
+        itl=(None, None), e2el=(None, None), joules_per_token=0.42,
+    )  # fmt: skip
+    bench = BenchView(
+        run="r7", unit=UNIT, preset="standard", who="ops@desk", state="done", text="128 of 130 requests answered",
+        started=1.0, levels=(level,), verdict="4 % fewer tokens per second than the baseline r3",
+        first_error=EVIL, baseline="r3", differs=(("vllm", "0.11.0", "0.12.0"),), warnings=("cold caches",),
+    )  # fmt: skip
+    tale = msgspec.structs.replace(tale, view=msgspec.structs.replace(tale.view, benchmark=bench))
+    for text in (html(tale, UTC), markdown(tale, UTC).replace("\\", "")):
+        for words in (
+            "4 % fewer tokens",
+            "concurrency 16",
+            "1,234",
+            "120, 340",
+            "11, –",
+            "0.42",
+            "0.12.0",
+            "cold caches",
+        ):
+            assert words in text
+    assert "script" not in Page(html(tale, UTC)).tags
 
 
 def test_an_empty_recording_has_a_report(tmp_path: Path) -> None:

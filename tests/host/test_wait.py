@@ -42,9 +42,10 @@ async def script(*words: str) -> tuple[int, list[str], str]:
 
 
 async def test_ready(machine: Machine, target: str, service: Service) -> None:
-    service.write_server(tape.server("cpu-small-ngram").until(READY).without_waiting(1), speed=4)
+    service.write_server(tape.server("cpu-small-ngram").until(READY).without_waiting(1), speed=1.5)
+    waiting = asyncio.create_task(script(target, service.name, "--for", "ready", "--timeout", "2m"))
     await service.start()
-    status, lines, err = await script(target, service.name, "--for", "ready", "--timeout", "2m")
+    status, lines, err = await waiting
     assert (status, lines[-1], err) == (0, "open the traffic", "")
     assert "ready; it took" in lines[-2]
     assert any("loading: weights" in line for line in lines)

@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
 MEANING: dict[Exit, str] = {
     Exit.OK: "all well",
-    Exit.FAILED: "explain: the load failed; doctor: something is bad",
+    Exit.FAILED: "explain: the load failed; doctor: something is bad; sessions prune: a file stayed",
     Exit.USAGE: "the command line or the configuration is wrong",
     Exit.UNREACHABLE: "the host cannot be reached without you: unknown name, host key, no accepted login",
     Exit.NO_UNIT: "there is no such unit on the host",

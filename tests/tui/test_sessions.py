@@ -7,10 +7,11 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -21,6 +22,7 @@ from tests.watch import feeds
 from tests.watch.fed import a_load
 from tests.watch.test_telling import hostile
 from tui.amounts import amount
+from tui.cli import main
 from watch.session import SessionWriter, new_header
 from watch.session.shelf import CACHE, completed, listed, remember, summarize
 
@@ -43,14 +45,30 @@ def keep(where: Path, readings: list[Reading], unit: str = UNIT, target: str = "
     return path
 
 
-def firstlight(*arguments: object, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("firstlight")), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-    )
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def firstlight(*arguments: object, check: int | None = 0) -> Done:
+    """The program in this process: a new one for each would take most of the time."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    status: object = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err), open(os.devnull) as nothing:
+        patch.setattr(sys, "argv", ["firstlight", *map(str, arguments)])
+        patch.setattr(sys, "stdin", nothing)
+        try:
+            main()
+        except SystemExit as ended:
+            status = ended.code or 0
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        raw = stream.buffer
+        assert isinstance(raw, io.BytesIO)
+        texts.append(raw.getvalue().decode())
+    done = Done(int(status) if isinstance(status, int) else 1, *texts)
     assert check is None or done.returncode == check, done.stderr
     return done
 

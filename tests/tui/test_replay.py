@@ -171,6 +171,31 @@ async def test_the_list_of_recordings_and_back(recordings: Path) -> None:
         assert not [worker for worker in shown.app.workers if worker.group == "recordings" and worker.is_running]
 
 
+@pytest.mark.parametrize("size", [(200, 50), (120, 35), (80, 24)], ids=["200x50", "120x35", "80x24"])
+def test_how_a_replay_looks(
+    snap_compare: Callable[..., bool], tmp_path: Path, recordings: Path, size: tuple[int, int]
+) -> None:
+    with SessionReader(recorded(tmp_path, recordings)) as reader:
+        source = player(reader, 20.0)
+        source.clock.pause()
+
+        async def before(pilot: Pilot[Any]) -> None:
+            await source.read_whole()
+            while not isinstance(pilot.app.screen, ReplayScreen):
+                await pilot.pause(0.005)
+            await press(pilot, "t", *"10s", "enter", "m", "t", *"weights", "enter")
+            await source.arrived()
+            await press(pilot, "m")
+            pilot.app.clear_notifications()
+            await pilot.pause()
+            assert isinstance(pilot.app, Firstlight)
+            pilot.app.flush()
+            await pilot.pause()
+
+        app = Firstlight(source, zone=UTC, alerts=QUIET)
+        assert snap_compare(app, terminal_size=size, run_before=before)
+
+
 # ----- the bar
 
 

@@ -14,6 +14,8 @@ from textual.worker import Worker, WorkerError
 import themes
 from tui.alerts import Alerts, changes, speak
 from tui.base import BaseApp
+from tui.benchmarks.bencher import WHAT, Bencher
+from tui.benchmarks.live import BenchScreen
 from tui.desk import Desk
 from tui.keys import Key, table
 from tui.lines import LineStore
@@ -50,6 +52,8 @@ class Firstlight(BaseApp[int]):
         self._before: View | None = None
         self.main = Projector(source, self.zone, screen_for(source), self._shown)
         self.conductor = Conductor(self, desk) if desk is not None else None
+        self.bencher = Bencher(self, desk) if desk is not None else None
+        self._leaving = False
         self._at_work: list[Worker[None]] = []
 
     @property
@@ -75,10 +79,14 @@ class Firstlight(BaseApp[int]):
         self._at_work = [feed, self.run_worker(self.main.paint(), group="paint")]
         if self.conductor is not None:
             self.conductor.attach()
+        if self.bencher is not None:
+            self.bencher.attach()
 
     async def go_to(self, desk: Desk, *, former: str = "") -> None:
         """Go on with another watch, on the same screen. ``former``: the unit that its unit stands in for."""
         steps = self.shows_steps
+        if self.bencher is not None:
+            await self.bencher.leave_behind()
         for worker in self._at_work:
             worker.cancel()
             with suppress(WorkerError):
@@ -87,6 +95,7 @@ class Firstlight(BaseApp[int]):
         self.desk, self._before = desk, None
         self.main = Projector(desk.watching, self.zone, screen_for(desk.watching), self._shown)
         self.conductor = Conductor(self, desk, former=former)
+        self.bencher = Bencher(self, desk)
         with self.batch_update():
             while self.screen is not left and len(self.screen_stack) > 2:
                 await self.screen.dismiss(None)
@@ -108,6 +117,8 @@ class Firstlight(BaseApp[int]):
         self._before = view
         if self.conductor is not None:
             self.conductor.see(view)
+        if self.bencher is not None:
+            self.bencher.see(view, status)
 
     # -- acting on the unit
 
@@ -119,15 +130,43 @@ class Firstlight(BaseApp[int]):
         if not self.shows_steps:
             self.push_screen(StepsScreen(watch or self.watching, self.zone))
 
+    @property
+    def shows_benchmark(self) -> bool:
+        return any(isinstance(screen, BenchScreen) for screen in self.screen_stack)
+
+    def show_benchmark(self, watch: WatchScreen | None = None) -> None:
+        if not self.shows_benchmark:
+            self.push_screen(BenchScreen(watch or self.watching, self.zone))
+
     def may(self, what: str) -> bool | None:
-        return self.conductor.may(what) if self.conductor is not None else False
+        leader = self._leader(what)
+        return leader.may(what) if leader is not None else False
 
     def why_not(self, what: str) -> str:
         return self.conductor.why_not(what) if self.conductor is not None else ""
 
     def conduct(self, what: str) -> None:
-        if self.conductor is not None:
-            self.conductor.conduct(what)
+        leader = self._leader(what)
+        if leader is not None:
+            leader.conduct(what)
+
+    def _leader(self, what: str) -> Conductor | Bencher | None:
+        return self.bencher if what in WHAT else self.conductor
+
+    async def action_quit(self) -> None:
+        """Asks first where something waits here that leaving would end; asked for again it leaves."""
+        if self.bencher is None or self.bencher.armed is None or self._leaving:
+            self.exit()
+        else:
+            self.run_worker(self._leave(self.bencher))
+
+    async def _leave(self, bencher: Bencher) -> None:
+        self._leaving = True
+        try:
+            if await bencher.may_leave():
+                self.exit()
+        finally:
+            self._leaving = False
 
     def _write(self, sequence: str) -> None:
         if self._driver is not None:
@@ -161,7 +200,8 @@ class Firstlight(BaseApp[int]):
     def _not_now(self, key: Key, screen: Screen[object]) -> Iterable[SystemCommand]:
         """An action that is offered here and cannot be done just now says why instead."""
         what = key.action.removeprefix("operate('").removesuffix("')")
-        why = self.why_not(what) if key.where == "operate" and screen is self.watching else ""
+        acts = key.where in ("operate", "benchmark") and screen is self.watching
+        why = self.why_not(what) if acts else ""
         if why and key.command:
             yield SystemCommand(key.command, why, lambda: self.notify(why, severity="warning", markup=False))
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from probes.bench.orders import BenchOrder
 from probes.clock import StoryClock
 from probes.host import Host
 from probes.operate.orders import Action, File, Rights, UnderWay, UnitFiles
@@ -15,10 +16,12 @@ from probes.readings import CommandReading, OperatorAction, UnitReading
 from tests.tui import views
 from tests.tui.showing import QUIET, Showing
 from tui.app import Firstlight
+from tui.benchmarks.bencher import Bencher
 from tui.desk import Desk
 from tui.operations.conductor import Conductor
 from tui.operations.core import Operations, Undoable
 from watch.actions import Actions, ActionView
+from watch.benchmarks.measure import order_for
 from watch.config import Config, Deployment
 from watch.history import Benchmark, Revision
 from watch.lineage import Lineage, RevisionRow
@@ -146,9 +149,34 @@ STACK = """Thread 4711 (idle): "MainThread"
     token=hf_abcdefghijklmnopqrstuvwxyz012345 [31mred"""
 
 
+class Idle:
+    """Measures nothing."""
+
+    def order_of(self, desk: Desk, preset: str = "", *, id: str = "") -> BenchOrder:
+        return order_for(desk.config, desk.deployment, who=WHO, preset_name=preset)
+
+    async def arm(self, desk: Desk, order: BenchOrder, *, off: bool = False) -> None:
+        pass
+
+    async def refuse(self, desk: Desk, order: BenchOrder, why: str) -> None:
+        pass
+
+    async def measured(self, desk: Desk, order: BenchOrder, say: object) -> None:
+        return None
+
+    async def show_running(self, desk: Desk) -> None:
+        return None
+
+    async def cancel(self, desk: Desk) -> str:
+        return ""
+
+
 def desk_of(app_source: object, *, rights: Rights = FULL, read_only: bool = False, fallback: str = "") -> Desk:
     class Name:
         name = views.TARGET
+
+        async def up(self) -> None:
+            pass
 
     return Desk(
         host=cast(Host, Name()),
@@ -180,6 +208,7 @@ def acting_app(
     operations = Still(desk, rights)
     operations.undoable = undoable
     app.conductor = Conductor(app, desk, operations=operations)
+    app.bencher = Bencher(app, desk, work=Idle())
     return app
 
 

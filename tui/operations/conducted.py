@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Conducted(Protocol):
-    """An app that acts. ``what``: restart, rollback, undo, start_stop, fallback, kill, diagnose, revisions."""
+    """An app that acts. ``what``: restart, rollback, undo, start_stop, fallback, kill, diagnose, revisions; of
+    benchmarks measure, arm, cancel, compare."""
 
     def may(self, what: str) -> bool | None:
         """Whether it can be done: False, it is not offered here at all; None, not just now (``why_not``)."""
@@ -28,6 +29,10 @@ class Conducted(Protocol):
 
     def show_steps(self, watch: WatchScreen | None = None) -> None:
         """The steps of the action that runs, or ran last, over this watch (None: the app's own)."""
+        ...
+
+    def show_benchmark(self, watch: WatchScreen | None = None) -> None:
+        """The benchmark that runs, or ran last, over this watch (None: the app's own)."""
         ...
 
 

@@ -8,13 +8,15 @@ from typing import ClassVar, Final, Literal, Protocol
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Grid
 from textual.events import DescendantFocus, Resize
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.keys import bindings
+from tui.benchmarks.words import of_this_load
+from tui.keyed import keys_of
+from tui.keys import bindings, first_key
 from tui.lines import LineStore
 from tui.operations.conducted import Conducted, conduct, may
 from tui.recordings import can_note, show_recordings, write_note
@@ -61,7 +63,12 @@ class Follower(Protocol):
 
 
 class WatchScreen(Screen[None]):
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch"), *bindings("session"), *bindings("operate")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("watch"),
+        *bindings("session"),
+        *bindings("operate"),
+        *bindings("benchmark"),
+    ]
     AUTO_FOCUS = "#journal"
 
     around: ClassVar[int] = 3
@@ -121,6 +128,7 @@ class WatchScreen(Screen[None]):
         self._scene = scene
         self._arrange()
         self.query_one(Header).show(scene)
+        self.load.offer = self._offer()
         for pane in self._drawn_panes():
             pane.show(scene)
         self.journal.show_zone(scene.view.now)
@@ -128,6 +136,13 @@ class WatchScreen(Screen[None]):
             self._show_tabs()
         if first:
             self.refresh_bindings()
+
+    def _offer(self) -> str:
+        """The key that has the server measured, where nobody did yet."""
+        if self._may("benchmark") and not self._benchmark_shown:
+            key = first_key("benchmark.benchmark", keys_of(self.app, "benchmark.benchmark"))
+            return self.app.get_key_display(Binding(key, ""))
+        return ""
 
     @property
     def scene(self) -> Scene | None:
@@ -318,12 +333,27 @@ class WatchScreen(Screen[None]):
     def _may(self, what: str) -> bool | None:
         if what == "steps":
             return self.picture is not None and self.picture.action is not None
+        if what == "benchmark" and not isinstance(self.focused, SearchLine):
+            return self._benchmark_shown or (may(self.app, "measure") if self.acts else False)
         return may(self.app, what) if self.acts and not isinstance(self.focused, SearchLine) else False
+
+    @property
+    def _benchmark_shown(self) -> bool:
+        """Whether there is a benchmark to be shown; else the key begins one."""
+        view = self.picture
+        if view is None or view.benchmark is None:
+            return False
+        return of_this_load(view) is not None or not self.acts
 
     def action_operate(self, what: str) -> None:
         if what == "steps":
             if isinstance(self.app, Conducted):
                 self.app.show_steps(self)
+        elif what == "benchmark":
+            if not self._benchmark_shown:
+                conduct(self.app, "measure")
+            elif isinstance(self.app, Conducted):
+                self.app.show_benchmark(self)
         else:
             conduct(self.app, what)
 

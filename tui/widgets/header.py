@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from tui.benchmarks import words as benchmarks
 from tui.operations.words import in_a_line
 from tui.scene import Scene
 from tui.signs import LINKS, STATES
@@ -53,6 +54,7 @@ def header(scene: Scene, width: int) -> list[Row]:
         Piece(0, badge),
         Piece(1, _progress(view)),
         Piece(1, _action(view)),
+        Piece(1, _benchmark(view)),
         Piece(2, _elapsed(view)),
         Piece(3, _forecast(scene)),
         Piece(5, _link(scene), right=True),
@@ -145,6 +147,11 @@ def _action(view: View) -> Row:
         return Row()
     text, style = in_a_line(view.action, view.now)
     return Row()(text, style)
+
+
+def _benchmark(view: View) -> Row:
+    """A benchmark that is armed or runs, or what it said of this load."""
+    return Row()(*benchmarks.in_a_line(view))
 
 
 def _elapsed(view: View) -> Row:

@@ -7,12 +7,15 @@ from typing import Final
 from rich.cells import cell_len
 from textual.geometry import Size
 
+from tui.benchmarks.figures import verdict_rows
+from tui.benchmarks.words import STATES, in_a_line, of_this_load
 from tui.scene import Scene
 from tui.signs import PHASES
 from tui.text import pad, right, safe
 from tui.units import about, between, elapsed, pace, percent, size_of
 from tui.widgets.pane import Pane
 from tui.widgets.rows import Row, bar, paragraph
+from watch.benchmarks.told import figure
 from watch.view import LoadView, PhaseView, Progress
 
 _NAME: Final = 14
@@ -26,6 +29,8 @@ class Load(Pane):
     pane = "load"
     label = "Load"
     tab = "Load"
+    offer = ""
+    """The key that has the server measured; empty: nobody may, or it was."""
 
     def heading(self, scene: Scene) -> tuple[str, str]:
         view = scene.view
@@ -48,7 +53,8 @@ class Load(Pane):
         unit = view.unit_reading.active if view.unit_reading is not None else ""
         troubles = (scene.troubles(*_OURS), view.link if scene.link_lost else None)
         stands = (unit, troubles, view.notes)
-        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, stands
+        measured = (view.benchmark, self.offer)
+        return view.load, int(view.now), view.model, view.stall, forecast, view.last_load_seconds, stands, measured
 
     def draw(self, scene: Scene, size: Size) -> list[Row]:
         view = scene.view
@@ -56,8 +62,8 @@ class Load(Pane):
         load = view.load
         if load is None:
             rows = [Row(), *paragraph(_nothing_yet(scene), width - 2, "muted", indent=1)]
-            return [*rows, Row(), *_troubles(scene, width), *_notes(scene, width)]
-        foot = _foot(scene, load, width)
+            return [*rows, Row(), *_measured(scene, width), *_troubles(scene, width), *_notes(scene, width)]
+        foot = _foot(scene, load, width, self.offer)
         rows = _phases(scene, load, width, together=False)
         if len(rows) + len(foot) > size.height:
             rows = _phases(scene, load, width, together=True)
@@ -154,9 +160,9 @@ def _troubles(scene: Scene, width: int) -> list[Row]:
     return rows
 
 
-def _foot(scene: Scene, load: LoadView, width: int) -> list[Row]:
+def _foot(scene: Scene, load: LoadView, width: int, offer: str) -> list[Row]:
     view = scene.view
-    rows = _troubles(scene, width)
+    rows = [*_measured(scene, width, offer), *_troubles(scene, width)]
     if view.stall is not None:
         rows.extend(paragraph(f"‖ {view.stall.what}", width - 2, "strong warn", indent=1, hang=2))
         rows.extend(paragraph(f"usual here: {view.stall.usual}", width - 2, "warn", indent=3))
@@ -174,6 +180,23 @@ def _foot(scene: Scene, load: LoadView, width: int) -> list[Row]:
     if load.attached_late:
         rows.extend(paragraph("the first lines of this load were not seen", width - 2, "muted", indent=1))
     return rows
+
+
+def _measured(scene: Scene, width: int, offer: str = "") -> list[Row]:
+    """How this load's story ends: what its benchmark says. ``offer``: the key that begins one."""
+    bench = of_this_load(scene.view)
+    if bench is None:
+        return [Row()(f" {offer}", "key")(" measures how fast it is", "accent")] if offer else []
+    if bench.state in ("done", "running", "armed") and (bench.verdict or bench.state != "done"):
+        if bench.verdict and bench.state != "running":
+            return verdict_rows(bench, width)
+        text, style = in_a_line(scene.view)
+        speed = f", {figure(bench.generation_tps)} tok/s" if bench.generation_tps is not None else ""
+        return paragraph(text + (speed if bench.state == "running" else ""), width - 2, style, indent=1, hang=2)
+    sign = STATES[bench.state]
+    words = f"{sign.sign} benchmark {bench.preset}: {sign.word.lower()}"
+    why = f". {bench.text}" if bench.state != "done" and bench.text else ""
+    return paragraph(words + why, width - 2, sign.style, indent=1, hang=2)
 
 
 def _notes(scene: Scene, width: int) -> list[Row]:

@@ -66,7 +66,7 @@ def braille(series: Series, width: int, height: int, *, start: float, end: float
     return rows
 
 
-_COLOURS: Final = (12, 10, 11, 13)
+COLOURS: Final = (12, 10, 11, 13)
 """Numbers that stand for ``plot-1`` to ``plot-4`` while plotext draws."""
 _FAINT: Final = 8
 
@@ -105,7 +105,7 @@ def chart(
             plotext.plot(
                 [at for at, _ in points],
                 [value for _, value in points],
-                color=_COLOURS[number % len(_COLOURS)],
+                color=COLOURS[number % len(COLOURS)],
                 marker="braille",
             )
     plotext.xticks([at for at, _ in labels], [text for _, text in labels])
@@ -114,7 +114,7 @@ def chart(
     plotext.xaxes(True, False)
     plotext.yaxes(True, False)
     drawn = plotext.build()
-    rows = [_row(line) for line in Text.from_ansi(drawn).split("\n")]
+    rows = [coloured(line) for line in Text.from_ansi(drawn).split("\n")]
     return [named_marks(marks, width, len(f"{top:,.0f}") + 1, start, max(end, start + 1)), *rows] if marks else rows
 
 
@@ -135,7 +135,7 @@ def named_marks(marks: Sequence[tuple[float, str]], width: int, left: int, start
     return Row()("".join(cells), "muted")
 
 
-def _row(line: Text) -> Row:
+def coloured(line: Text) -> Row:
     """plotext's colours are numbers of a palette; ours are names in the style sheet."""
     row = Row()
     plain = line.plain
@@ -145,7 +145,7 @@ def _row(line: Text) -> Row:
             row(plain[at : span.start], "faint")
         style = span.style
         number = style.color.number if not isinstance(style, str) and style.color is not None else None
-        name = f"plot-{_COLOURS.index(number) + 1}" if number in _COLOURS else "faint"
+        name = f"plot-{COLOURS.index(number) + 1}" if number in COLOURS else "faint"
         row(plain[max(at, span.start) : span.end], name)
         at = max(at, span.end)
     return row(plain[at:], "faint")

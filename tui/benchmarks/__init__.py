@@ -1,0 +1,1 @@
+"""Benchmarks on the screen: begun, armed, followed, compared."""

@@ -353,7 +353,7 @@ async def test_another_operators_action_is_shown_and_keeps_ours_from_beginning(t
 
 
 async def test_without_any_right_the_commands_are_shown(target: str, service: Service) -> None:
-    service.write(f"[Service]\nExecStart={STUBBORN}\n")
+    service.write(f"[Service]\nTimeoutStopSec=1\nExecStart={STUBBORN}\n")
     await service.start(wait=True)
     began = await service.shows("InvocationID")
     async with watched(Deployment(target=f"guest@{target}", unit=service.name)) as screen:
@@ -404,7 +404,7 @@ async def test_a_diagnosis_is_shown_recorded_and_written_to_a_file(
     service: Service,
     state: Path,  # noqa: F811
 ) -> None:
-    service.write(f"[Service]\nExecStart={STUBBORN}\n")
+    service.write(f"[Service]\nTimeoutStopSec=1\nExecStart={STUBBORN}\n")
     await service.start(wait=True)
     async with watched(Deployment(target=target, unit=service.name)) as screen:
         await screen.until(lambda: screen.view.unit_reading.active == "active")
@@ -423,7 +423,7 @@ async def test_a_diagnosis_is_shown_recorded_and_written_to_a_file(
 
 
 async def test_read_only_offers_no_action(target: str, service: Service) -> None:
-    service.write(f"[Service]\nExecStart={STUBBORN}\n")
+    service.write(f"[Service]\nTimeoutStopSec=1\nExecStart={STUBBORN}\n")
     await service.start(wait=True)
     began = await service.shows("InvocationID")
     async with watched(Deployment(target=target, unit=service.name, read_only=True)) as screen:

@@ -184,4 +184,6 @@ def test_a_million_lines_cost_fourteen_bytes_each(count: int) -> None:
     kept, store = Kept(), LineStore(lambda place: kept.read(place))
     kept.add(store, [JournalLine(at=0.0, text="x")] * count)
     assert store.columns.offsets.itemsize + store.shown.itemsize + 2 == 14
-    assert len(store.columns.offsets) == len(store.columns.loud) == len(store.columns.process) == len(store.shown) == count
+    assert (
+        len(store.columns.offsets) == len(store.columns.loud) == len(store.columns.process) == len(store.shown) == count
+    )

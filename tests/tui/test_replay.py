@@ -183,9 +183,12 @@ def test_how_a_replay_looks(
             await source.read_whole()
             while not isinstance(pilot.app.screen, ReplayScreen):
                 await pilot.pause(0.005)
-            await press(pilot, "t", *"10s", "enter", "m", "t", *"weights", "enter")
-            await source.arrived()
-            await press(pilot, "m")
+            for wanted_time in ("10s", "weights"):
+                await press(pilot, "t", *wanted_time, "enter")
+                await source.arrived()
+                while not isinstance(pilot.app.screen, ReplayScreen):
+                    await pilot.pause(0.005)
+                await press(pilot, "m")
             pilot.app.clear_notifications()
             await pilot.pause()
             assert isinstance(pilot.app, Firstlight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing
@@ -334,6 +335,38 @@ async def test_armed_while_the_last_load_lies_failed(
         out, err = await process.communicate()
     assert process.returncode == 0, out + err
     assert b"x 16" in out.replace("×".encode(), b"x")
+
+
+async def test_interrupted_and_found_again_by_the_same_command(
+    machine: Machine, target: str, keyring: Keyring, benched: Benched
+) -> None:
+    benched.install()
+    benched.mode("slow")
+    await benched.up()
+    words = ("bench", "run", target, benched.name, "--preset", "quick")
+    process = await begun(*words)
+    assert process.stderr is not None
+    async with asyncio.timeout(LIMIT):
+        while b" requests" not in (line := await process.stderr.readline()):
+            assert line, "it ended before it measured"
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert process.returncode == 130
+    assert b"it goes on on the host" in err
+    assert b"Traceback" not in err
+    process = await begun(*words)
+    assert process.stderr is not None
+    async with asyncio.timeout(LIMIT):
+        while b"runs already: following it" not in (line := await process.stderr.readline()):
+            assert line, "it was not found"
+        status, _, err_text = await firstlight("bench", "cancel", target, benched.name)
+        assert status == 0, err_text
+        out, err = await process.communicate()
+    assert process.returncode == 7, out + err
+    assert b"cancelled, as asked" in err
+    status, _, err_text = await firstlight("bench", "cancel", target, benched.name)
+    assert status == 7
+    assert "is under way" in err_text
 
 
 async def begun(*words: str) -> asyncio.subprocess.Process:

@@ -18,6 +18,10 @@ from watch.view import View
 _TICK: Final = 1.0
 """Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
 
+_CALM: Final = 2.0
+"""The same for a server that is ready and watched live: as often as its metrics are asked. Most of a watch's hours are
+these, and a painting is most of what it costs."""
+
 _SLICE: Final = 1000
 """Lines taken in at a time: about 5 ms."""
 
@@ -45,6 +49,7 @@ class Projector:
         self._backlog: float | None = None
         self._urgent = asyncio.Event()
         self._fault = ""
+        self._tick = _TICK
 
     async def feed(self) -> None:
         """Take in all that comes, until the source ends or breaks off."""
@@ -81,12 +86,13 @@ class Projector:
         self._ahead.add(newest, places)
 
     async def paint(self) -> None:
-        """Show at once what is urgent, the rest and the clock every second. A flood is paced by the source."""
+        """Show at once what is urgent, the rest and the clock every ``_TICK`` or ``_CALM``. A flood is paced by the
+        source."""
         await self.screen.laid_out.wait()
         while True:
             self.flush()
             try:
-                async with asyncio.timeout(_TICK):
+                async with asyncio.timeout(self._tick):
                     await self._urgent.wait()
             except TimeoutError:
                 continue
@@ -100,5 +106,12 @@ class Projector:
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)
         self.screen.journal.catch_up()
         status = self.source.status()
+        self._tick = _CALM if status.mode == "live" and _calm(view) else _TICK
         self.screen.show(Scene(view, status, self._zone, self._fault))
         self._shown(view, status)
+
+
+def _calm(view: View) -> bool:
+    """Whether nothing is going on but serving."""
+    running = view.benchmark is not None and view.benchmark.state == "running"
+    return view.state == "ready" and view.stall is None and not running

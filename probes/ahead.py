@@ -74,7 +74,7 @@ class Ahead:
         """The stream broke off; it may be entered again."""
         task, self._task = self._task, None
         cancelled = False
-        while task is not None and not task.done():  # it takes its command on the host with it, however often we are told
+        while task is not None and not task.done():  # it takes its command with it, however often we are told
             task.cancel()
             try:
                 await asyncio.wait({task})

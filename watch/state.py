@@ -123,6 +123,9 @@ class WatchState:
         """Take in many journal lines at once: the same result as ``apply`` on each, faster."""
         changes = Changes.JOURNAL if lines else Changes.NONE
         self.lines += len(lines)
+        if self.benchmarks.measuring:
+            ours = [line for line in lines if line.source == "unit" and self.attempts.ours(line)]
+            changes |= Changes.BENCH if self.benchmarks.lines(ours) else Changes.NONE
         start = 0
         while start < len(lines):
             start, more = self._stretch(lines, start)

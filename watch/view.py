@@ -289,6 +289,7 @@ class BenchView(Struct, frozen=True, kw_only=True):
     """requests of this run that have ended"""
     total: int = 0
     failed: int = 0
+    """of all runs; of the one that is under way those that the server's access log tells of"""
     first_error: str = ""
     generation_tps: float | None = None
     """tokens a second since this run began, from /metrics"""

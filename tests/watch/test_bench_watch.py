@@ -18,6 +18,7 @@ from probes.readings import (
     GpuProcess,
     GpuProcesses,
     GpuReading,
+    JournalLine,
     MetricsReading,
     Reading,
     Sample,
@@ -239,6 +240,41 @@ def test_failures_are_counted_and_judged() -> None:
     assert view is not None
     assert (view.failed, view.first_error) == (38, "Connection refused")
     assert "38 of its 40 requests failed" in view.levels[0].unusable
+
+
+def access(status: str, at: float = T + 15, path: str = "/v1/completions", source: str = "unit") -> JournalLine:
+    text = f'(APIServer pid=7) INFO:     127.0.0.1:4{status[:3]} - "POST {path} HTTP/1.1" {status}'
+    return JournalLine(at=at, source=source, unit="vllm.service", text=text)
+
+
+def test_requests_that_fail_are_counted_while_it_goes_on() -> None:
+    """vLLM's benchmark tells of them at its end, the server's access log at once."""
+    first = said("level", "begun", at=T + 10, part=1, concurrency=4, total=16)
+    so_far = (
+        access("500 Internal Server Error", T + 5),
+        *BEGIN,
+        access("500 Internal Server Error", T + 6),
+        first,
+        access("200 OK"),
+        access("503 Service Unavailable"),
+        access("500 Internal Server Error", path="/v1/chat/completions"),
+        access("404 Not Found", path="/v1/embeddings"),
+        access("500 Internal Server Error", source="kernel"),
+    )
+    view = folded(*so_far).benchmark
+    assert view is not None
+    assert view.failed == 2
+    assert view.first_error == "HTTP status 503 Service Unavailable (POST /v1/completions)"
+    ended = folded(*so_far, result(failed=3, text="13 of 16 requests completed (first error: Service Unavailable)"))
+    assert ended.benchmark is not None
+    assert (ended.benchmark.failed, ended.benchmark.first_error) == (3, "Service Unavailable"), "each once"
+    others = folded(*so_far, result(failed=0)).benchmark
+    assert others is not None
+    assert (others.failed, others.first_error) == (0, ""), "they were another's"
+    second = said("level", "begun", at=T + 70, part=2, concurrency=8, total=16)
+    again = folded(*so_far, result(failed=3), second, access("429 Too Many Requests", T + 75)).benchmark
+    assert again is not None
+    assert again.failed == 4
 
 
 def test_others_load_and_a_warm_prefix_cache_are_doubts() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 
-from probes.readings import BenchReading, GpuProcesses, GpuReading, MetricsReading
+from probes.command import plain
+from probes.readings import BenchReading, GpuProcesses, GpuReading, JournalLine, MetricsReading
 from probes.unit import full_name
 from watch.benchmarks.compare import level_of
 from watch.benchmarks.energy import Energy
@@ -18,6 +21,9 @@ KEPT = 8
 
 WARM = 0.05
 """Share of prompt tokens from the prefix cache above which a run is no measure of a cold prompt."""
+
+_ANSWER = re.compile(r'"(POST /v1/(?:chat/)?completions)[^ "]* HTTP/1\.[01]" (\d{3}\b[^\x00-\x1f]{0,100})')
+"""How the server's access log tells of a request: what was asked, the status it was answered with."""
 
 STATES: dict[str, BenchState] = {
     "done": "done", "failed": "failed", "refused": "refused", "cancelled": "cancelled",
@@ -38,6 +44,9 @@ class _Run:
         self.level_began = 0.0
         self.done = self.total = self.failed = self.part = self.concurrency = 0
         self.first_error = ""
+        self.refused = 0
+        """requests of the run that is under way which the server answered with an error, by its journal"""
+        self.refusal = ""
         self.tokens: tuple[float, float] | None = None
         """(at, tokens generated so far) of the first page of the run that is under way"""
         self.rate: float | None = None
@@ -85,17 +94,43 @@ class Benchmarks:
             case "level" if reading.outcome == "begun":
                 run.part, run.concurrency, run.level_began = reading.part, reading.concurrency, reading.at
                 run.done, run.total, run.tokens, run.rate = 0, reading.total or 0, None, None
+                run.refused = 0
             case "progress":
                 run.done, run.total = max(run.done, reading.done or 0), reading.total or run.total
                 run.text = "measuring"
             case "result":
                 run.failed += reading.failed or 0
+                run.refused = 0  # ours are among those that vLLM has counted
+                run.refusal = run.refusal if reading.failed else ""
                 run.first_error = run.first_error or _first_error(reading.text)
                 run.levels[reading.part] = self._level(run, reading)
             case "verdict":
                 run.verdict = reading
             case "end":
                 run.state, run.ended = STATES.get(reading.outcome, "unknown"), reading.at
+
+    @property
+    def measuring(self) -> bool:
+        """Whether a run is under way, so that ``lines`` can tell anything."""
+        return self._under_way() is not None
+
+    def lines(self, lines: Iterable[JournalLine]) -> bool:
+        """Lines of the server's own while a run goes on: vLLM's benchmark tells of failed requests at its end only, the
+        server's access log at once. Requests of others are among them; the result counts ours alone. Whether anything
+        changed."""
+        run = self._under_way()
+        changed = False
+        for line in lines:
+            if run is None or '"POST /v1/' not in line.text or line.at < run.level_began:
+                continue
+            found = _ANSWER.search(line.text)
+            if found is not None and not found[2].startswith("2"):
+                run.refused += 1
+                run.refusal = run.refusal or plain(f"HTTP status {found[2].strip()} ({found[1]})", 200)
+                changed = True
+        if run is not None and changed:
+            self._view = _made(run)
+        return changed
 
     def gpu(self, reading: GpuReading) -> None:
         if not any(run.state == "running" for run in self._runs.values()):
@@ -108,7 +143,7 @@ class Benchmarks:
 
     def page(self, reading: MetricsReading) -> None:
         """Tokens a second so far, of the run that is under way."""
-        run = next((one for one in self._runs.values() if one.state == "running" and one.level_began), None)
+        run = self._under_way()
         if run is None or not reading.samples or reading.at < run.level_began:
             return
         series = read_page(reading.samples).series
@@ -121,6 +156,9 @@ class Benchmarks:
 
     def view(self) -> BenchView | None:
         return self._view
+
+    def _under_way(self) -> _Run | None:
+        return next((one for one in self._runs.values() if one.state == "running" and one.level_began), None)
 
     # ----- one run
 
@@ -226,8 +264,8 @@ def _made(run: _Run) -> BenchView:
         level_began=run.level_began,
         done=run.done,
         total=run.total,
-        failed=run.failed,
-        first_error=run.first_error,
+        failed=run.failed + run.refused,
+        first_error=run.first_error or run.refusal,
         generation_tps=run.rate,
         warnings=tuple(run.warnings),
         levels=tuple(run.levels[part] for part in sorted(run.levels)),

@@ -99,9 +99,9 @@ class Projector:
 
     def flush(self) -> None:
         """Show everything that came, while there is a screen for it."""
+        self._urgent.clear()  # also where nothing can be shown: else painting would never wait again
         if not self.screen.is_attached:
             return
-        self._urgent.clear()
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)
         self.screen.journal.catch_up()

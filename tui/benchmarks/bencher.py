@@ -59,7 +59,7 @@ class Bencher:
         self._app = app
         self._desk = desk
         self._work = work
-        self._view: View | None = None
+        self._before: View | None = None
         self._armed: BenchOrder | None = None
         self._busy = False
         self._looked = False
@@ -93,7 +93,7 @@ class Bencher:
 
     def see(self, view: View, status: SourceStatus) -> None:
         """The picture has changed."""
-        before, self._view = self._view, view
+        before, self._before = self._before, view
         if self._free and status.backlog is None:
             if self._armed is not None and view.state == "ready" and not self._lost:
                 self._start(self._armed)
@@ -125,6 +125,11 @@ class Bencher:
         return not self._busy and time.monotonic() >= self._not_before
 
     # ----- what can be done
+
+    @property
+    def _view(self) -> View | None:
+        """What is on the screen now: that is what a key answers to."""
+        return self._app.watching.picture
 
     @property
     def _lost(self) -> bool:

@@ -6,7 +6,8 @@
 # Environment: FL_ID; FL_STAGE (the folder of this file); FL_LOG (what is said and all that vLLM prints); FL_RESULTS (a
 # folder for what is measured, fetched afterwards); FL_DIR (the same as vLLM sees it); FL_LIMIT (seconds for the whole).
 # Files in FL_STAGE: command, python, inside (words, one a line: what runs `vllm`, a Python that can reach the server,
-# and what goes before a command where the server is in a container); environment (NAME=VALUE); page.py, end.py;
+# and what goes before a command where the server is in a container); folder (where the server was started: what is
+# relative in its command is so from there); environment (NAME=VALUE); page.py, end.py;
 # levels/NN (need or want TAB option TAB value …, one option a line).
 #
 # Output: @firstlight TAB id TAB number TAB time TAB step TAB outcome TAB words, between the lines of vLLM.
@@ -93,6 +94,8 @@ while IFS= read -r entry; do
   export "${entry?}"
 done <"$FL_STAGE/environment"
 rm -f -- "$FL_STAGE/environment"
+IFS= read -r folder <"$FL_STAGE/folder"
+cd -- "${folder:-/}" 2>/dev/null || cd /
 export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 FL_DIR FL_ID
 began=$(date +%s)
 

@@ -41,7 +41,8 @@ class Place(Struct, frozen=True, kw_only=True):
     """``command``: words before ``bench serve``; ``python``: a Python that reaches the server; ``inside``: what goes
     before a command where the server is in a container. ``endpoint``: of the server, as seen from there; ``outside``:
     as seen from the host. ``user``: whom it is to run as; "" for root or the login. ``environment``: NAME=VALUE, no
-    secret among them. ``tokenizer``, ``model``: as the server was given them."""
+    secret among them. ``tokenizer``, ``model``: as the server was given them; ``folder``: in which it was given them, ""
+    where that is not known."""
 
     command: tuple[str, ...]
     python: tuple[str, ...]
@@ -55,6 +56,7 @@ class Place(Struct, frozen=True, kw_only=True):
     tokenizer_mode: str = ""
     trust_remote_code: bool = False
     container: str = ""
+    folder: str = ""
     invocation: str = ""
 
 
@@ -123,7 +125,7 @@ async def find_place(host: Host, rights: Rights, unit: Unit, endpoint: str = "")
     candidates = commands(argv)
     if host.name == LOCAL and find_spec("vllm") is not None:
         candidates = (*candidates, (sys.executable, *MODULE))  # our own, by the extra [server]
-    found = await _executable(host, rights, candidates)
+    found, folder = await _executable(host, rights, unit, candidates)
     if found is None:
         raise ProbeFailed(_nothing(argv, host.name), INSTALL, state="missing")
     return Place(
@@ -132,6 +134,7 @@ async def find_place(host: Host, rights: Rights, unit: Unit, endpoint: str = "")
         endpoint=outside,
         user=unit.reading.user if unit.reading.user != "root" else "",
         environment=passed(unit.environment),
+        folder=folder,
         **common,  # type: ignore[arg-type]
     )
 
@@ -174,6 +177,15 @@ def passed(environment: dict[str, str]) -> tuple[str, ...]:
 
 
 FIND = r"""
+pid=$1 scope=$2 unit=$3
+shift 3
+folder=$(readlink -- "/proc/$pid/cwd" 2>/dev/null) ||
+  folder=$(systemctl "$scope" show -p WorkingDirectory -- "$unit" 2>/dev/null | sed -n 's/^WorkingDirectory=[!-]*//p')
+case $folder in
+/*) cd -- "$folder" 2>/dev/null || cd / ;;
+*) folder=/ ; cd / ;;
+esac
+printf '%s\n' "$folder"
 for one; do
   case $one in
   /*) [ -x "$one" ] ;;
@@ -182,16 +194,22 @@ for one; do
 done
 exit 0
 """
+"""Arguments: main process, systemctl's scope, unit, names of programs. The folder in which the server was started, then
+the programs that are there: a relative path, of a program as of a model, is one from there."""
 
 
-async def _executable(host: Host, rights: Rights, candidates: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+async def _executable(
+    host: Host, rights: Rights, unit: Unit, candidates: Iterable[tuple[str, ...]]
+) -> tuple[tuple[str, ...] | None, str]:
+    """The first that is there, and the server's folder."""
     listed = list(candidates)
     asked = list(dict.fromkeys(command[0] for command in listed))
     if not asked:
-        return None
-    done = await host.run([*rights.prefix, "/bin/sh", "-c", FIND, "sh", *asked], timeout=30.0)
-    there = set(done.stdout.decode("utf-8", "backslashreplace").splitlines())
-    return next((command for command in listed if command[0] in there), None)
+        return None, ""
+    where = (str(unit.reading.main_pid or "-"), rights.scope, unit.reading.unit)
+    done = await host.run([*rights.prefix, "/bin/sh", "-c", FIND, "sh", *where, *asked], timeout=30.0)
+    folder, *there = [*done.stdout.decode("utf-8", "surrogateescape").splitlines(), ""]
+    return next((command for command in listed if command[0] in there), None), folder
 
 
 def _nothing(argv: Sequence[str], name: str) -> str:

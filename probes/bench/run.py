@@ -146,6 +146,7 @@ def _load(order: BenchOrder, place: Place, server: Server, key: str) -> Load:
         ("command", _lines(place.command)),
         ("python", _lines(place.python)),
         ("inside", _lines(place.inside)),
+        ("folder", _lines((place.folder,))),
     ]
     for number, level in enumerate(order.levels, 1):
         name = f"{number:02}"

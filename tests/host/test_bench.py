@@ -140,7 +140,7 @@ async def test_in_a_transient_unit_to_its_result(machine: Machine, target: str, 
 
 
 async def test_as_the_units_own_user(machine: Machine, target: str, benched: Benched) -> None:
-    benched.install(service="User=ops\n")
+    benched.install(service="User=ops\nWorkingDirectory=/opt\n")
     await benched.up()
     order = benched.order()
     async with Operator(target) as ann:
@@ -148,6 +148,7 @@ async def test_as_the_units_own_user(machine: Machine, target: str, benched: Ben
     assert seen[-1].outcome == "done", story(seen)
     uid = int(machine.run("id", "-u", "ops").text)
     assert {call["uid"] for call in benched.calls} == {uid}
+    assert {call["folder"] for call in benched.calls} == {"/opt"}, "where the server was started"
     await nothing_of(machine, order)
 
 

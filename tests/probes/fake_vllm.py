@@ -56,7 +56,8 @@ def main(argv: list[str]) -> int:
     kept = {name: os.environ[name] for name in ("OPENAI_API_KEY", "HF_HUB_OFFLINE", "PYTHONUNBUFFERED", "NO_PROXY")
             if name in os.environ}  # fmt: skip
     with (HERE / "calls").open("a") as calls:
-        calls.write(json.dumps({"argv": argv, "environment": kept, "uid": os.getuid()}) + "\n")
+        calls.write(json.dumps({"argv": argv, "environment": kept, "uid": os.getuid(),
+                                "folder": os.getcwd()}) + "\n")
     if mode in ("no-bench", "no-module"):
         print(FAILURES[mode][1], file=sys.stderr)
         return FAILURES[mode][0]

@@ -73,7 +73,7 @@ class Bench:
         if result.exists():
             (self.vllm.parent / "result").write_bytes(result.read_bytes())
 
-    def shown(self, exec_start: str, environment: str = "A=b") -> None:
+    def shown(self, exec_start: str, environment: str = "A=b", more: str = "") -> None:
         """What systemctl shows of the unit."""
         programs = self.folder / "bin"
         programs.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ class Bench:
         show.write_text(
             f"Id={UNIT}\nLoadState=loaded\nActiveState=active\nSubState=running\nInvocationID=" + "a" * 32 + "\n"
             f"ExecStart={{ path=x ; argv[]={exec_start} ; ignore_errors=no ; start_time=[n/a] ; pid=0 }}\n"
-            f"Environment={environment}\n"
+            f"Environment={environment}\n{more}"
         )
         systemctl = programs / "systemctl"
         systemctl.write_text(f'#!/bin/sh\ncase "$*" in *Description*) ;; *" show "*) cat {show} ;; *) exit 1 ;; esac\n')
@@ -179,6 +179,26 @@ async def test_how_vllm_is_called(machine: Bench) -> None:
     assert first["environment"]["HF_HUB_OFFLINE"] == first["environment"]["PYTHONUNBUFFERED"] == "1"
     assert "127.0.0.1" in first["environment"]["NO_PROXY"]
     assert "OPENAI_API_KEY" not in first["environment"]
+
+
+@pytest.mark.parametrize("said", ["WorkingDirectory={}", "WorkingDirectory=!{}", "MainPID={pid}"])
+async def test_what_is_relative_in_the_servers_command_is_so_for_the_benchmark(machine: Bench, said: str) -> None:
+    """Its model, its tokenizer, its program: from where the server was started."""
+    folder = machine.folder
+    await asyncio.to_thread((folder / "models").mkdir)
+    server = await asyncio.create_subprocess_exec("sleep", "60", cwd=folder)
+    try:
+        machine.server.models[0]["root"] = "./models/tiny"
+        where = said.format(folder, pid=server.pid)
+        machine.shown(f"env/bin/vllm serve ./models/tiny --port {machine.server.port}", more=f"{where}\n")
+        seen = await run()
+    finally:
+        server.kill()
+        await server.wait()
+    assert seen[-1].outcome == "done", story(seen)
+    (call,) = machine.calls[1:]
+    assert call["folder"] == str(folder)
+    assert call["argv"][call["argv"].index("--tokenizer") + 1] == "./models/tiny"
 
 
 @pytest.mark.parametrize("given", ["", "sk-from-the-operator"])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.tui import views
 from tests.tui.showing import Showing, showing
 from tests.tui.test_journal import many, title, visible
+from tui.projector import Projector
+from tui.units import Zone
 from watch.batch import Batch
 from watch.changes import Changes
 
@@ -64,3 +67,11 @@ async def test_a_line_shown_whole_stays_that_line() -> None:
         await shown.press("escape")
         await shown.until(lambda: shown.journal.shown_lines == 1000)
         assert "following" in title(shown) or "line 999" in title(shown)
+
+
+async def test_what_comes_once_the_screen_is_gone_is_let_go() -> None:
+    """Else painting would never wait again, and nothing else would get its turn: the program could not end."""
+    projector = Projector(views.Fixed(views.loading()), Zone())
+    projector._urgent.set()
+    projector.flush()
+    assert not projector._urgent.is_set()

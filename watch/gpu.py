@@ -124,10 +124,12 @@ class Gpus:
     def _who_is_low(self, at: float) -> None:
         used = self._used()
         most = max(used.values(), default=0.0)
+        fullest: dict[str, float] = {}
         for index, mib in used.items():
             of = self._stages.get(index, "")
-            level = max(other for gpu, other in used.items() if self._stages.get(gpu, "") == of)
-            if low(mib, level) or low(mib, most, EMPTY):
+            fullest[of] = max(mib, fullest.get(of, mib))
+        for index, mib in used.items():
+            if low(mib, fullest[self._stages.get(index, "")]) or low(mib, most, EMPTY):
                 self._low_since.setdefault(index, at)
             else:
                 self._low_since.pop(index, None)

@@ -15,7 +15,7 @@ from watch.changes import Changes
 from watch.columns import Columns
 from watch.lines import LineMarker
 from watch.session import SessionReader
-from watch.snapshots import duplicate
+from watch.snapshots import Snapshot
 from watch.state import WatchState
 from watch.timeline import Kind, Moment
 from watch.words import Severity
@@ -39,11 +39,11 @@ _TELLING = Changes.LOAD | Changes.FINDINGS
 
 
 class Stop(Struct, frozen=True):
-    """The fold after ``reading`` readings, ``lines`` of them journal lines. Never folded further itself."""
+    """The fold after ``reading`` readings, ``lines`` of them journal lines."""
 
     reading: int
     lines: int
-    state: WatchState
+    fold: Snapshot
     marker: LineMarker
 
 
@@ -66,7 +66,7 @@ class Index:
         self._reader = reader
         self._state = fold()
         self._readings = self._read()
-        self._stops = [Stop(0, 0, duplicate(self._state), self.columns.marker())]
+        self._stops = [Stop(0, 0, Snapshot(self._state), self.columns.marker())]
         self._apart = APART
         self._spent = 0.0
         self._told: set[tuple[int, str]] = set()
@@ -184,7 +184,7 @@ class Index:
         insort(self.moments, moment, key=lambda one: one.reading)
 
     def _stop(self) -> None:
-        self._stops.append(Stop(len(self.due), len(self.columns), duplicate(self._state), self.columns.marker()))
+        self._stops.append(Stop(len(self.due), len(self.columns), Snapshot(self._state), self.columns.marker()))
         if len(self._stops) > MOST_STOPS:
             del self._stops[1::2]
             self._apart *= 2

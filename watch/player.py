@@ -13,7 +13,6 @@ from watch.batch import Batch, SourceStatus
 from watch.changes import Changes
 from watch.index import Index
 from watch.session import SessionReader
-from watch.snapshots import duplicate
 from watch.state import WatchState
 from watch.timeline import Kind, Moment, Timeline
 from watch.view import View
@@ -46,7 +45,7 @@ class Player:
         start = opening(reader)
         self.index = Index(reader, fold, start)
         self.clock = StoryClock(start, speed)
-        self.state = duplicate(self.index.before(0).state)
+        self.state = self.index.before(0).fold.state()
         self._taken = 0
         self._lines = 0
         self._wanted: int | None = None
@@ -269,7 +268,7 @@ class Player:
         if self._taken <= wanted and stop.reading <= self._taken:
             first: Batch | None = None
         else:
-            self.state = duplicate(stop.state)
+            self.state = stop.fold.state()
             self._taken, self._lines = stop.reading, stop.lines
             first = Batch(ALL, instead=index.columns.upto(stop.lines, stop.marker))
         gathered = [batch async for batch in self._take_to(wanted)]

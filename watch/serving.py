@@ -56,13 +56,14 @@ class Serving:
         self._last.clear()
         self.error, self.at, self._view, self._cut, self.barred = "", None, None, False, ""
 
-    def apply(self, reading: MetricsReading) -> None:
+    def apply(self, reading: MetricsReading) -> Page | None:
+        """What stands in the reading, for whoever else takes it; None where that was not looked at."""
         if self.at is not None and reading.at < self.at:
-            return
+            return None
         self.at, self.error, self._view = reading.at, reading.error, None
         if not reading.samples:
-            return
-        page = read_page(reading.samples)
+            return None
+        page = read = read_page(reading.samples)
         torn = reading.truncated or self._cut
         first = not self._pages
         self._cut = reading.truncated
@@ -82,6 +83,7 @@ class Serving:
         self._pages.append(_At(reading.at, page, grown))
         while len(self._pages) > 2 and reading.at - self._pages[1].at >= WINDOW:
             self._pages.popleft()
+        return read
 
     def health(self, reading: HealthReading) -> None:
         """What /health says of whether there is anything to ask."""

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from probes.readings import MetricsReading
-from watch.metrics import read_page
+from watch.metrics import Page, read_page
 from watch.texts import duration
 from watch.view import StallView
 
@@ -76,10 +76,11 @@ class Standstill:
             self._first = self._first and not float(made) > 0
             self._see(engine or "", run, float(prompt) > 0 or float(made) > 0)
 
-    def page(self, reading: MetricsReading) -> None:
+    def page(self, reading: MetricsReading, page: Page | None = None) -> None:
+        """``page``: what stands in it, where that is known."""
         if not reading.samples or any(sample.name.startswith("sglang:") for sample in reading.samples[:8]):
             return
-        page = read_page(reading.samples)
+        page = page or read_page(reading.samples)
         for engine in [name for key, name in page.gauges if key == "running"]:
             gauge = {key: value for (key, name), value in page.gauges.items() if name == engine}
             counts = [value for (key, name, _), value in page.series.items() if name == engine and key in _COUNTED]

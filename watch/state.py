@@ -321,8 +321,7 @@ class WatchState:
                     load.healthy_at = load.healthy_at or reading.at
                 return Changes.SERVING
             case MetricsReading():
-                self.serving.apply(reading)
-                self.standstill.page(reading)
+                self.standstill.page(reading, self.serving.apply(reading))
                 self.benchmarks.page(reading)
                 if load is not None and load.ready_line is not None and self.serving.busy() and not load.over:
                     load.up(reading.at, "serving")

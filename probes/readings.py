@@ -103,6 +103,8 @@ class UnitReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="u
     user: str = ""
     server_argv: tuple[str, ...] = ()
     """argv of the model server among the unit's processes, exact, whatever script started it; empty: not found (yet)"""
+    server_packages: dict[str, str] = {}
+    """Versions of torch, vllm, sglang that are installed beside the server's program, by name."""
     near: tuple[str, ...] = ()
     """Unit names like this one, when it does not exist."""
 

@@ -40,6 +40,15 @@ argv)
     printf '\036%s\n' "$pid"
     tr '\000' '\n' <"/proc/$pid/cmdline"
   done 2>/dev/null <"$groups$control/cgroup.procs" ;;
+packages)
+  pid=${control%% *} program=${control#* }
+  for root in "/proc/$pid/root" ""; do
+    for found in "$root${program%/*}"/../lib*/python3*/*-packages/torch-*.dist-info \
+      "$root${program%/*}"/../lib*/python3*/*-packages/vllm-*.dist-info \
+      "$root${program%/*}"/../lib*/python3*/*-packages/sglang-*.dist-info; do
+      [ ! -d "$found" ] || echo "${found##*/}"
+    done
+  done ;;
 near)
   systemctl "$scope" --no-pager --no-legend --plain --full --all --type=service list-units
   systemctl "$scope" --no-pager --no-legend --full --type=service list-unit-files ;;
@@ -48,7 +57,8 @@ esac
 """
 """Asks: ``show`` (the host's time in seconds on the first line, then the properties), ``cat``, ``near`` (a unit name
 first on each line), ``env PATH`` (an environment file), ``argv CGROUP`` (for each process of the group the byte 036,
-its pid, and its arguments, one a line). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC
+its pid, and its arguments, one a line), ``packages PID PROGRAM`` (names of the folders in which pip notes name and version
+of what is installed beside that program, as the process sees them or as we do). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC
 because of TZ."""
 
 EVERY = 5.0
@@ -75,6 +85,7 @@ class UnitProbe:
         self._wanted = asyncio.Event()
         self._text_of: tuple[object, ...] = ()
         self._server: tuple[object, tuple[str, ...]] = ("", ())
+        self._packages: dict[str, str] = {}
 
     def poke(self) -> None:
         """Ask now rather than at the next turn."""
@@ -115,7 +126,8 @@ class UnitProbe:
             near = near_names(self.unit, (await asker.ask("near")).output)
             return [replace(reading, near=near)]
         if reading.main_pid and reading.control_group:
-            reading = replace(reading, server_argv=await self._server_argv(asker, reading))
+            argv = await self._server_argv(asker, reading)
+            reading = replace(reading, server_argv=argv, server_packages=self._packages)
         out: list[Reading] = [reading]
         text_of = (reading.fragment, reading.drop_ins, reading.needs_reload, reading.invocation, reading.load)
         if text_of != self._text_of:
@@ -143,7 +155,17 @@ class UnitProbe:
         if self._server[0] != start or not self._server[1]:
             answer = await asker.ask(f"argv {reading.control_group}")
             self._server = (start, server_among(answer.output))
+            self._packages = await self._packages_beside(asker, reading.main_pid)
         return self._server[1]
+
+    async def _packages_beside(self, asker: Asker, pid: int) -> dict[str, str]:
+        """Of the interpreter, else of the script that it runs."""
+        for program in self._server[1][:2]:
+            if program.startswith("/") and "\n" not in program:
+                found = packages((await asker.ask(f"packages {pid} {program}")).output)
+                if found:
+                    return found
+        return {}
 
     def _compare(self, said: bytes, at: float, took: float) -> None:
         """The host's clock against ours. The answer's own way makes it uncertain by what it took; an offset once taken
@@ -179,6 +201,16 @@ def server_among(listing: bytes) -> tuple[str, ...]:
         if pid.isdigit() and is_server(argv) and model(argv):
             return argv
     return ()
+
+
+def packages(listing: bytes) -> dict[str, str]:
+    """Version by name, from ``torch-2.9.0+cu128.dist-info`` a line; the first of a name counts."""
+    found: dict[str, str] = {}
+    for line in listing.decode("utf-8", "replace").splitlines():
+        known = re.fullmatch(r"(torch|vllm|sglang)-(\d[\w.+!]{0,60})\.dist-info", line)
+        if known is not None:
+            found.setdefault(known[1], known[2])
+    return found
 
 
 def refusal(answer: Answer, scope: str) -> ProbeFailed:

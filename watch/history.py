@@ -95,7 +95,7 @@ class LoadRecord(Struct, frozen=True, kw_only=True):
 class Revision(Struct, frozen=True, kw_only=True):
     """The text of a unit with its drop-ins at the time of a load, exact: it is what a roll-back writes.
     ``environment``: its environment files by path, without their secrets. ``known_good``: a load with it reached
-    ready. ``load_seconds``: of its last load that did."""
+    ready. ``load_seconds``: of its last load that did. ``versions``: vllm, torch, driver … of its last load."""
 
     id: int
     target: str
@@ -108,6 +108,7 @@ class Revision(Struct, frozen=True, kw_only=True):
     known_good: bool = False
     last_outcome: str = ""
     load_seconds: float | None = None
+    versions: dict[str, str] = {}
 
 
 class Benchmark(Struct, frozen=True, kw_only=True):
@@ -307,6 +308,7 @@ class History:
             known_good=any(load.outcome == "ready" for load in loads),
             last_outcome=loads[0].outcome if loads else "",
             load_seconds=next((value for value in seconds if value is not None), None),
+            versions=next((load.versions for load in loads if load.versions), {}),
         )
 
     def _text(self, row: sqlite3.Row) -> str:

@@ -51,12 +51,12 @@ class Recall:
 
 class Keeper:
     """Writes loads and the texts of their units. ``reason``: why nothing can be kept, one sentence; empty while it can.
-    A load is written when its outcome or phase changed, not at every line."""
+    A load is written when its outcome, phase, files or versions changed, not at every line."""
 
     def __init__(self, history: History | None, reason: str = "") -> None:
         self._history = history
         self.reason = reason
-        self._written: dict[str, tuple[str, str, str, str]] = {}
+        self._written: dict[str, tuple[object, ...]] = {}
 
     def keep(
         self,
@@ -73,7 +73,7 @@ class Keeper:
         files (without secrets) it becomes the load's revision. ``redacted``: it without its secrets."""
         record = load_record(load, key, versions=versions or {}, cause=cause)
         name = record.invocation or f"started:{record.started:.0f}"
-        stamp = (record.outcome, load.phase, key.arguments, unit_text)
+        stamp = (record.outcome, load.phase, key.arguments, unit_text, tuple(sorted(record.versions.items())))
         if self._history is None or self._written.get(name) == stamp:
             return
         try:
@@ -112,7 +112,7 @@ def load_record(load: Load, key: Key, *, versions: Mapping[str, str], cause: str
         outcome=outcome,
         phases=phases_seen(load),
         compile_cache_warm=False if "compiled" in load.facts else warm,
-        versions={**known, **versions},
+        versions={**versions, **known},
         revision=revision,
         cause=cause,
     )

@@ -36,11 +36,18 @@ class Ledger:
         self._began: dict[str, _Files] = {}
         """by invocation"""
         self._versions: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        """the versions that were handed on last"""
 
     @property
     def reason(self) -> str:
         """Why nothing can be kept; empty while it can."""
         return self._keeper.reason
+
+    @property
+    def behind(self) -> bool:
+        """Whether versions have become known since ``keep``."""
+        return self._versions != self._told
 
     def see(self, reading: Reading) -> None:
         """A reading as it came from its probe."""
@@ -57,6 +64,9 @@ class Ledger:
         if began and unit.needs_reload and self._loaded is not None:
             # started with what systemd had loaded, whatever stands on the disk by now
             self._began.setdefault(unit.invocation, self._loaded)
+        if began:
+            self._versions = {name: version for name, version in self._versions.items() if name == "driver"}
+        self._versions |= unit.server_packages
         known = self._began.get(unit.invocation)
         if known is not None and not _runs(known.text, unit.server_argv):
             del self._began[unit.invocation]
@@ -71,7 +81,8 @@ class Ledger:
             self._began.setdefault(unit.invocation, self._loaded)
 
     def keep(self) -> None:
-        """The load has changed."""
+        """The load has changed, or more is known of it."""
+        self._told = dict(self._versions)
         state = self._state
         attempt = state.attempts.current
         if attempt is None:

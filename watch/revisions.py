@@ -8,7 +8,9 @@ are shown by argument, and by word within any other line.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from msgspec import Struct
@@ -23,10 +25,12 @@ __all__ = [
     "argument_changes",
     "arguments_of",
     "digest",
+    "environment_changes",
     "failed_before",
     "joined",
     "setting_changes",
     "split_files",
+    "version_changes",
     "word_pieces",
 ]
 
@@ -88,23 +92,29 @@ def digest(files: Iterable[File]) -> str:
 
 def argument_changes(old: str, new: str) -> tuple[Change, ...]:
     """What differs between the ExecStart of two unit texts, by option. A repeated one is numbered from its second on;
-    words without an option keep their place: the program, the model."""
+    words without an option keep their place: the program, the model. A JSON object on both sides is compared key by
+    key, each named as vLLM takes it on the command line: ``--speculative-config.method``."""
     before, after = _arguments(old), _arguments(new)
-    return tuple(
-        Change(key, before.get(key), after.get(key))
-        for key in dict.fromkeys([*before, *after])
-        if before.get(key) != after.get(key)
-    )
+    for key in [*before, *after]:
+        ours, theirs = _dotted(before, key), _dotted(after, key)
+        if before.get(key) != after.get(key) and ours and theirs:
+            before, after = _opened(before, key, ours), _opened(after, key, theirs)
+    return _differing(before, after)
 
 
 def setting_changes(old: str, new: str) -> tuple[Change, ...]:
     """What differs in all other settings, by ``Section.Key``; Environment= by variable."""
-    before, after = _settings(old), _settings(new)
-    return tuple(
-        Change(key, before.get(key), after.get(key))
-        for key in dict.fromkeys([*before, *after])
-        if before.get(key) != after.get(key)
-    )
+    return _differing(_settings(old), _settings(new))
+
+
+def environment_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Change, ...]:
+    """What differs between two sets of environment files (text by path), by ``PATH NAME``."""
+    return _differing(_variables(old), _variables(new))
+
+
+def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Change, ...]:
+    """What differs where both are known."""
+    return tuple(change for change in _differing(old, new) if change.old and change.new)
 
 
 def word_pieces(old: str, new: str) -> tuple[Piece, ...]:
@@ -128,9 +138,48 @@ def failed_before(changes: Sequence[Change], failed: Mapping[str, str]) -> tuple
 
 
 def arguments_of(text: str) -> dict[str, str]:
-    """The ExecStart's arguments by option, as ``argument_changes`` compares them."""
-    return _arguments(text)
+    """The ExecStart's arguments by option; those of JSON objects by their keys as well, as ``argument_changes`` names
+    them."""
+    found = _arguments(text)
+    return {**found, **{key: value for option in found for key, value in _dotted(found, option).items()}}
 
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
+    return tuple(
+        Change(key, before.get(key), after.get(key))
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
+    )
+
+
+def _dotted(arguments: Mapping[str, str], key: str) -> dict[str, str]:
+    """The members of an option's JSON object, by ``key.member``, with those that are options of their own; empty where
+    it has neither."""
+    under = {name: value for name, value in arguments.items() if name.startswith(f"{key}.")}
+    try:
+        value = json.loads(arguments.get(key, ""))
+    except (ValueError, RecursionError):
+        return under
+    return {**dict(_members(key, value)), **under} if isinstance(value, dict) and value else under
+
+
+def _members(key: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, member in value.items():
+            yield from _members(f"{key}.{name}", member)
+    else:
+        yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _opened(arguments: Mapping[str, str], key: str, members: Mapping[str, str]) -> dict[str, str]:
+    """The same with an option's members in its place."""
+    out: dict[str, str] = {}
+    for name, value in arguments.items():
+        if name == key:
+            out |= members
+        elif name not in out:
+            out[name] = value
+    return out
 
 def _arguments(text: str) -> dict[str, str]:
     found = commands(effective(settings(text), "ExecStart"))
@@ -191,10 +240,25 @@ def _settings(text: str) -> dict[str, str]:
     return out
 
 
+def _variables(files: Mapping[str, str]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for path, text in files.items():
+        for line in text.splitlines():
+            name, equals, value = line.strip().partition("=")
+            if equals and not name.startswith(("#", ";")):
+                out[f"{path} {name.strip()}"] = value
+    return out
+
+
+_JSON = re.compile(r"""[{}\[\],:"']|[^{}\[\],:"']+""")
+
+
 def _words(line: str) -> list[str]:
+    """At blanks; what is JSON, between its signs too. Joined they are the line."""
     out: list[str] = []
     for part in line.split(" "):
-        out.append(part + " ")
+        pieces = _JSON.findall(part) if '":' in part or part.startswith(("{", "'{")) else [part]
+        out += [*pieces[:-1], (pieces[-1] if pieces else "") + " "]
     if out:
         out[-1] = out[-1][:-1]
     return out

@@ -248,8 +248,9 @@ class Watching:
         changes = self.state.apply_lines(lines) | Changes.JOURNAL if lines else Changes.NONE
         if then is not None:
             changes |= self.state.apply(then)
-        if self._ledger is not None and (changes & Changes.LOAD or isinstance(then, UnitFile)):
-            self._ledger.keep()
+        ledger = self._ledger
+        if ledger is not None and (changes & Changes.LOAD or isinstance(then, UnitFile) or ledger.behind):
+            ledger.keep()
         self._lines += lines
         self._text += sum(len(line.text) for line in lines)
         self._offsets += offsets

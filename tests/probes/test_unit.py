@@ -13,7 +13,7 @@ from probes.asking import Answer
 from probes.probe import ProbeFailed
 from probes.readings import FOREVER, UnitFile, UnitReading, decode, encode
 from probes.systemd import command, span, timestamp, unit_reading, unquoted
-from probes.unit import UnitProbe, full_name, near_names, refusal, server_among
+from probes.unit import UnitProbe, full_name, near_names, packages, refusal, server_among
 from tests.probes.hosts import Programs, Reader
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "host-systemd-ngram"
@@ -354,3 +354,13 @@ async def test_a_text_cannot_end_its_own_answer(machine: Machine) -> None:
     await reader.until(lambda reader: len(reader.of(UnitReading)) >= 2)
     assert reader.of(UnitFile)[0].text.endswith("more\n")
     await reader.stop()
+
+
+@given(st.binary())
+def test_any_listing_of_packages_is_read(listing: bytes) -> None:
+    assert all(name and version for name, version in packages(listing).items())
+
+
+def test_packages_by_name() -> None:
+    listing = b"torch-2.9.0+cu128.dist-info\ntorch-2.8.0.dist-info\nvllm-0.25.1.dist-info\ntorch_geo-1.dist-info\n"
+    assert packages(listing) == {"torch": "2.9.0+cu128", "vllm": "0.25.1"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.readings import JournalLine, Reading, UnitFile, UnitReading
+from probes.readings import GpuReading, JournalLine, Reading, UnitFile, UnitReading
 from watch.history import History
 from watch.keeping import Keeper
 from watch.ledger import Ledger
@@ -131,3 +131,25 @@ def test_a_recording_has_no_secret_of_an_environment_file() -> None:
     assert kept.environment == {"/e": "export HF_TOKEN=***\nMY_KEY=***\nTP=8\n"}
     assert b"hunter2" not in line
     assert b"abcdef0123" not in line
+
+
+def test_versions_are_of_the_load_they_were_seen_with(watch: Watch) -> None:
+    watch.take(watch.unit("a", server_packages={"torch": "2.9.0+cu128", "vllm": "0.25.1"}), watch.file(ONE))
+    watch.take(watch.starts("a"), GpuReading(at=watch.at, devices=(), driver="580.95.05"))
+    (revision,) = watch.history.revisions("host", UNIT)
+    assert revision.versions == {"torch": "2.9.0+cu128", "vllm": "0.25.1", "driver": "580.95.05"}
+    # the next start may be of another environment: what is installed there is not known yet
+    watch.take(watch.unit("b"), watch.starts("b"))
+    versions = {load.invocation: load.versions for load in watch.history.loads("host", UNIT)}
+    assert versions["a"]["torch"] == "2.9.0+cu128"
+    assert versions["b"] == {"vllm": "0.25.1", "driver": "580.95.05"}
+
+
+def test_what_becomes_known_without_a_change_of_the_load_is_told(watch: Watch) -> None:
+    watch.take(watch.unit("a"), watch.file(ONE), watch.starts("a"))
+    assert not watch.ledger.behind
+    watch.ledger.see(GpuReading(at=watch.at, devices=(), driver="580.95.05"))
+    assert watch.ledger.behind
+    watch.ledger.keep()
+    assert not watch.ledger.behind
+    assert watch.history.revisions("host", UNIT)[0].versions["driver"] == "580.95.05"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +10,14 @@ from watch.revisions import (
     Change,
     File,
     argument_changes,
+    arguments_of,
     digest,
+    environment_changes,
     failed_before,
     joined,
     setting_changes,
     split_files,
+    version_changes,
     word_pieces,
 )
 
@@ -31,7 +35,7 @@ def test_arguments() -> None:
     assert argument_changes(UNIT, new) == (
         Change("--tensor-parallel-size", "8", "4"),
         Change("--enable-x", "", None),
-        Change("--speculative-config", '{"method": "ngram", "n": 5}', '{"method": "ngram", "n": 3}'),
+        Change("--speculative-config.n", "5", "3"),
         Change("--port", None, "8001"),
     )
     assert [change.kind for change in argument_changes(UNIT, new)] == ["changed", "removed", "changed", "added"]
@@ -41,6 +45,63 @@ def test_arguments() -> None:
 def test_the_same_said_in_another_way_is_no_change() -> None:
     other = UNIT.replace("--tensor-parallel-size 8", "--tensor_parallel_size=8")
     assert argument_changes(UNIT, other) == ()
+
+
+def with_json(*words: str) -> str:
+    return UNIT.replace("""--speculative-config '{"method": "ngram", "n": 5}'""", " ".join(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        (("""--speculative-config '{"n":5,"method":"ngram"}'""",), ()),
+        (("--speculative-config.method ngram", "--speculative-config.n=5"), ()),
+        (
+            ("""--speculative-config '{"method":"eagle3","model":"/m/e","n":5}'""",),
+            (
+                Change("--speculative-config.method", "ngram", "eagle3"),
+                Change("--speculative-config.model", None, "/m/e"),
+            ),
+        ),
+        (
+            ("""--speculative-config '{"method": "ngram", "n": {"a": [1, 2], "b": true}}'""",),
+            (
+                Change("--speculative-config.n", "5", None),
+                Change("--speculative-config.n.a", None, "[1, 2]"),
+                Change("--speculative-config.n.b", None, "true"),
+            ),
+        ),
+        (("--speculative-config", "ngram"), (Change("--speculative-config", '{"method": "ngram", "n": 5}', "ngram"),)),
+        ((), (Change("--speculative-config", '{"method": "ngram", "n": 5}', None),)),
+    ],
+)
+def test_json_is_compared_key_by_key(words: tuple[str, ...], changes: tuple[Change, ...]) -> None:
+    assert argument_changes(UNIT, with_json(*words)) == changes
+    swapped = {Change(change.key, change.new, change.old) for change in changes}
+    assert set(argument_changes(with_json(*words), UNIT)) == swapped
+
+
+def test_arguments_are_found_by_the_names_that_their_changes_have() -> None:
+    new = with_json("""--speculative-config '{"method": "ngram", "n": 7}'""")
+    for change in argument_changes(UNIT, new):
+        assert arguments_of(new)[change.key] == change.new
+
+
+def test_within_a_line_json_is_compared_between_its_signs() -> None:
+    pieces = word_pieces("""x --c '{"method":"ngram","n":5}' y""", """x --c '{"method":"ngram","n":8}' y""")
+    assert [(piece.kind, piece.text) for piece in pieces if piece.kind != "same"] == [("removed", "5"), ("added", "8")]
+    paths = word_pieces("/a/b:c d", "/a/x:c d")
+    assert [piece.text for piece in paths] == ["/a/b:c ", "/a/x:c ", "d"]
+
+
+def test_environment_files_by_variable() -> None:
+    old, new = {"/e": "# A=0\nA=1\nB=2\n", "/f": "C=3"}, {"/e": "A=1\nB=4\n"}
+    assert set(environment_changes(old, new)) == {Change("/e B", "2", "4"), Change("/f C", "3", None)}
+
+
+def test_versions_are_compared_where_both_are_known() -> None:
+    old, new = {"vllm": "0.11", "driver": "570"}, {"vllm": "0.12", "torch": "2.9"}
+    assert version_changes(old, new) == (Change("vllm", "0.11", "0.12"),)
 
 
 def test_the_model_is_a_change() -> None:

@@ -49,7 +49,7 @@ class ResultList(Listing):
         row("* " if one.baseline else "  ", "strong ok")(pad(f"run {one.id}", 8), "strong")
         at, zone = one.at, self._zone
         row(f"{zone.day(at)} {zone.clock(at, seconds=False)} {zone.name(at)}  ", "text")
-        row(pad(safe(one.preset), 12) + " ", "text")
+        row(pad(safe(one.preset), 11) + " ", "text")
         if width >= 110:
             row(pad(safe(method_of(one)), 9), "muted")
             row(pad(f"revision {one.revision}" if one.revision else "", 13), "muted")
@@ -58,11 +58,12 @@ class ResultList(Listing):
             return row("✖ gives no verdict", "error")
         if len(good) > 1:
             best = max(good, key=lambda level: level.output_tps)
-            row(f"{figure(best.output_tps)} tok/s", "strong")(f" at most ({len(good)} loads)", "muted")
+            row("up to ", "muted")(f"{figure(best.output_tps)} tok/s", "strong")(f", {len(good)} loads", "muted")
         else:
             row(f"{figure(good[0].output_tps)} tok/s", "strong")
+            at_once = f" at {good[0].concurrency}" if good[0].concurrency else ""
             repeats = f", {good[0].runs} times" if good[0].runs > 1 else ""
-            row(f" ({good[0].level}{repeats})", "muted")
+            row(f"{at_once}{repeats}", "muted")
         return row
 
     def below(self, width: int) -> list[Row]:

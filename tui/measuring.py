@@ -114,7 +114,7 @@ async def _found(desk: Desk, rights: Rights, say: Say) -> BenchView | None:
     going = await bench_under_way(desk.host, rights, desk.deployment.unit)
     for old in await left(desk.host, rights, full_name(desk.deployment.unit)):
         runs = going is not None and going.id == old.id
-        others = old.who != plain_who(whoami())
+        others = old.who != plain_who(whoami()) or desk.read_only  # a watch that may change nothing takes nothing away
         if others and not runs:
             continue  # it lies there for whoever began it
         say(f"{old.who}'s benchmark {old.preset} {'runs already: following it' if runs else 'has ended: fetching it'}")

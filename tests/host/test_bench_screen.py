@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.host.machine import Machine
 from tests.host.screen import Screen, state, watched  # noqa: F401 a fixture
@@ -118,6 +119,26 @@ async def test_left_running_it_is_found_again_and_cancelled(target: str, benched
         await screen.confirm()
         await ended(screen, "cancelled")
         await screen.until("Cancelled")
+
+
+async def test_a_read_only_watch_shows_what_runs_and_takes_nothing_away(target: str, benched: Benched) -> None:
+    benched.install()
+    benched.mode("slow")
+    await benched.up()
+    deployment = Deployment(target=target, unit=benched.name)
+    async with watched(deployment) as screen:
+        await screen.until("b Benchmark")
+        await choose(screen, "b")
+        await screen.until("requests at a time")
+        async with watched(replace(deployment, read_only=True)) as other:
+            await other.until(lambda: other.view.benchmark is not None and other.view.benchmark.state == "running")
+            await other.press("b")
+            await other.until(lambda: isinstance(other.app.screen, BenchScreen))
+            assert "Cancel it" not in other.footer()
+            await screen.press("x")
+            await screen.confirm()
+            await ended(other, "cancelled")
+        await ended(screen, "cancelled")
 
 
 async def test_a_read_only_watch_measures_nothing(target: str, benched: Benched) -> None:

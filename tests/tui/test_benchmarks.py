@@ -264,6 +264,16 @@ async def test_it_stays_armed_over_a_lost_link() -> None:
         await shown.until(lambda: len(led.begun) == 1)
 
 
+async def test_another_operators_comes_first() -> None:
+    async with bench_with(picture=loading()) as (shown, led):
+        await armed(shown, led)
+        led.theirs = benching.bench(run="theirs", state="done")
+        kept = shown.app.watching.picture.benchmark  # type: ignore[union-attr]
+        shown.source.look(replace(acting.serving(), benchmark=kept))
+        await shown.until(lambda: len(led.begun) == 1)
+        assert led.theirs is None
+
+
 async def test_a_backlog_that_is_still_read_begins_nothing() -> None:
     """An earlier load was ready in it."""
     async with bench_with(picture=loading()) as (shown, led):

@@ -72,10 +72,8 @@ class Bencher:
         return self._armed
 
     def attach(self) -> None:
-        """Find what runs on the host already, or has ended there unseen. A watch that may change nothing lets it lie:
-        fetching a result takes it from the host."""
-        if not self._desk.read_only:
-            self._app.run_worker(self._look(), group="benchmarks")
+        """Find what runs on the host already, or has ended there unseen."""
+        self._app.run_worker(self._look(), group="benchmarks")
 
     async def _look(self) -> None:
         if self._busy:
@@ -97,7 +95,7 @@ class Bencher:
         if self._free and status.backlog is None:
             if self._armed is not None and view.state == "ready" and not self._lost:
                 self._start(self._armed)
-            elif not self._looked and not self._desk.read_only and not self._lost:
+            elif not self._looked and not self._lost:
                 self.attach()
         bench = view.benchmark
         offered = (self._lost, view.state, self._armed is not None, bench and (bench.run, bench.state))
@@ -314,7 +312,9 @@ class Bencher:
         try:
             fresh = self._work.order_of(self._desk, order.preset, id=order.id)
             self._armed = None
-            await self._work.measured(self._desk, fresh, self._say)
+            shown = await self._work.measured(self._desk, fresh, self._say)
+            if armed and shown is not None and (shown.run != order.id or shown.state == "armed"):
+                self._armed = order  # another operator's ran, and was followed: ours comes after it
         except LinkDown as error:
             if armed:
                 self._armed = order

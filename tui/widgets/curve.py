@@ -48,16 +48,30 @@ def curves(lines: Sequence[Curve], width: int, height: int) -> list[Row]:
         colour = COLOURS[number % len(COLOURS)]
         if len(line.points) > 1:
             plotext.plot([x for x, _, _ in line.points], [y for _, y, _ in line.points], color=colour, marker="braille")
-    for number, line in reversed(list(enumerate(kept))):
+    taken: list[tuple[int, int, int]] = []
+    tall = max(high, 1e-9) / max(1, height - 2)
+    for number, line in enumerate(kept):
         for x, y, name in line.points:
-            # each curve's names on their own side of the points, so that they hide one another least
-            side = "right" if number % 2 == 0 and x > 0.08 * right else "left"
-            plotext.text(f"{line.letter}{name}", x, y, color=COLOURS[number % len(COLOURS)], alignment=side)
+            label = f"{line.letter}{name}"
+            column = round(x / max(right, 1e-9) * width)
+            place = _free(taken, column, round(y / tall), len(label), round(high / tall))
+            y += (place - round(y / tall)) * tall
+            plotext.text(label, x, y, color=COLOURS[number % len(COLOURS)], alignment="left")
     plotext.xticks(*_ticks(left, right, 5))
     plotext.yticks(*_ticks(low, high, 4))
     plotext.xaxes(True, False)
     plotext.yaxes(True, False)
     return [coloured(line) for line in Text.from_ansi(plotext.build()).split("\n")]
+
+
+def _free(taken: list[tuple[int, int, int]], column: int, row: int, size: int, rows: int) -> int:
+    """The row nearest to this one where a name hides no other, as it is then taken: (row, first column, one past)."""
+    for place in (row, row + 1, row - 1, row + 2, row - 2):
+        free = all(at != place or column >= end or column + size <= start for at, start, end in taken)
+        if free and 0 <= place < rows:
+            taken.append((place, column, column + size))
+            return place
+    return row
 
 
 def _ticks(low: float, high: float, count: int) -> tuple[list[float], list[str]]:

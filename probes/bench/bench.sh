@@ -18,7 +18,8 @@ unit=$2
 tab=$(printf '\t')
 newline='
 '
-number=0 child='' outcome=unknown words='it was ended from outside' stopped=''
+number=0 child='' outcome=unknown words='it was ended from outside' stopped='' full=''
+reserve=$FL_RESULTS/reserve
 exec 3>&1 >>"$FL_LOG" 2>&1
 
 one_line() { printf %s "$1" | tr '\n\t\r' '   '; }
@@ -30,9 +31,21 @@ say() {
 }
 fail() {
   outcome=failed words=$1
+  crowded
+  [ -z "$full" ] || words="$1: the host's disk is full"
   exit 1
 }
+crowded() { # what is kept free for our own words is given up where a disk is full, or they would not be heard
+  [ -e "$reserve" ] || return 0
+  free=$(df -Pk -- "$FL_RESULTS" 2>/dev/null | awk 'NR == 2 { print $4 }')
+  case $free in
+  '' | *[!0-9]*) ;;
+  *) [ "$free" -ge 64 ] || full=yes ;;
+  esac
+  [ -z "$full" ] || rm -f -- "$reserve"
+}
 last() {
+  rm -f -- "$reserve"
   [ -z "$child" ] || kill -TERM "$child" 2>/dev/null
   [ ! -s "$FL_STAGE/inside" ] || inside rm -rf -- "$FL_DIR" >/dev/null 2>&1
   say end "$outcome" "$words"
@@ -89,6 +102,7 @@ complaint() { # the last line that a program said, of a file
 
 say begin "done" "benchmark of $unit"
 : "${FL_DIR:=$FL_RESULTS}"
+head -c 131072 /dev/zero >"$reserve" || fail "nothing was measured"
 mv -- "$FL_STAGE/order.json" "$FL_RESULTS/order.json" || fail "cannot write to $FL_RESULTS"
 while IFS= read -r entry; do
   export "${entry?}"
@@ -158,6 +172,7 @@ for file in "$FL_STAGE"/levels/*; do
   child=$!
   await
   to=$(date +%s.%N)
+  crowded
   stop_here
   [ ! -s "$FL_STAGE/inside" ] || inside cat "$FL_DIR/$name.json" >"$FL_RESULTS/$name.json" 2>/dev/null
   python "$FL_STAGE/page.py" >"$FL_RESULTS/$name.after" 2>/dev/null

@@ -119,7 +119,10 @@ class Told:
         for pattern, sentence in CAUSES:
             line = next((line for line in reversed(said) if re.search(pattern, line)), None)
             if line is not None or re.search(pattern, words):
-                return f"{words}: {sentence}" + (f" ({plain(line, 200)})" if line is not None else "")
+                known = words if sentence in words else f"{words}: {sentence}"
+                return known + (f" ({plain(line, 200)})" if line is not None else "")
+        if any(sentence in words for _, sentence in CAUSES):
+            return words
         raised = next((line for line in reversed(said) if _RAISED.match(line)), said[-1] if said else "")
         return f"{words}: {plain(raised, 300)}" if raised and raised not in words else words
 

@@ -14,7 +14,7 @@ from probes.operate.asked import ask
 from probes.operate.files import frames
 from probes.operate.orders import Rights
 from probes.operate.scripts import PLACES
-from probes.readings import Sample
+from probes.readings import UNDECODABLE, Sample
 
 FETCH = (
     PLACES
@@ -111,7 +111,7 @@ def _result(data: bytes | None, truncated: bool, free: str) -> tuple[dict[str, A
         return None, f"The result file is empty: vLLM ended before it wrote it{full}"
     try:
         value = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None, f"The result file is cut short after {len(data)} bytes, or is no JSON{full}"
     return (value, "") if isinstance(value, dict) else (None, "The result file holds something that is no result")
 
@@ -124,7 +124,7 @@ async def left(host: Host, rights: Rights, unit: str) -> tuple[BenchOrder, ...]:
     for frame in frames(done.stdout):
         try:
             order = msgspec.json.decode(frame.data, type=BenchOrder)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             continue
         if order.unit == unit and order.id == frame.name:
             found.append(order)

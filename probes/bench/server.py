@@ -14,7 +14,7 @@ from probes.health import MARK, client, failure_words
 from probes.host import Host
 from probes.metrics import PageParser, ask_metrics
 from probes.probe import ProbeFailed
-from probes.readings import Sample
+from probes.readings import UNDECODABLE, Sample
 
 FIRST_TOKEN = 300.0
 """Seconds for the first completion: kernels may still be compiled for it."""
@@ -68,7 +68,7 @@ async def _card(asks: httpx.AsyncClient) -> Card:
     _accepted(answer, "/v1/models")
     try:
         cards = msgspec.json.decode(answer.content, type=Cards).data
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         raise ProbeFailed("/v1/models answered with something else than a list of models") from None
     if not cards:
         raise ProbeFailed("/v1/models names no model")
@@ -87,7 +87,7 @@ async def _complete(asks: httpx.AsyncClient, model: str) -> None:
     try:
         made = msgspec.json.decode(answer.content)
         made["choices"][0]["text"]
-    except (msgspec.MsgspecError, KeyError, IndexError, TypeError):
+    except (*UNDECODABLE, KeyError, IndexError, TypeError):
         raise ProbeFailed("The first completion was answered with something that is none") from None
 
 

@@ -67,8 +67,11 @@ while [ "$1" != -- ]; do
 done
 shift
 while [ $# -ge 2 ]; do
-  mkdir -p -- "$(dirname -- "$stage/$1")"
-  head -c "$2" >"$stage/$1"
+  why=$({ mkdir -p -- "$(dirname -- "$stage/$1")" && head -c "$2" >"$stage/$1"; } 2>&1) || {
+    rm -rf -- "$stage"
+    echo "cannot write to $base: ${why##*: }" >&2
+    exit 73
+  }
   [ "$(wc -c <"$stage/$1")" -eq "$2" ] || { rm -rf -- "$stage"; exit 71; }
   shift 2
 done

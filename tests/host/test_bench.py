@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -274,14 +274,62 @@ async def test_the_key_is_nowhere_to_be_seen(machine: Machine, target: str, benc
     assert (await machine.do("sh", "-c", modes, check=False)).text == ""
 
 
-async def test_a_full_disk_is_said(machine: Machine, target: str, benched: Benched) -> None:
+@pytest.fixture
+async def room(machine: Machine) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+    """Gives our folder on the host a disk of its own, of this size."""
+    folder = "/run/firstlight"
+
+    async def make(size: str) -> None:
+        await machine.do("mkdir", "-p", folder)
+        await machine.do("mount", "-t", "tmpfs", "-o", f"size={size},mode=711", "tmpfs", folder)
+
+    yield make
+    await machine.do("umount", folder, check=False)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (
+            "16k",
+            "It could not be begun, and nothing was done: cannot write to /run/firstlight: No space left on device",
+        ),
+        ("128k", "nothing was measured: the host's disk is full"),
+    ],
+)
+async def test_no_room_to_begin_is_said(
+    machine: Machine, target: str, benched: Benched, room: Callable[[str], Awaitable[None]], size: str, said: str
+) -> None:
     benched.install()
-    benched.mode("disk-full")
     await benched.up()
+    order = benched.order()
+    await room(size)
     async with Operator(target) as ann:
-        seen = await all_of(ann, benched.order())
+        seen = await all_of(ann, order)
+    assert seen[-1].text.startswith(said), story(seen)
+    await nothing_of(machine, order)
+
+
+async def test_a_disk_that_becomes_full_loses_nothing_that_was_measured(
+    machine: Machine, target: str, benched: Benched, room: Callable[[str], Awaitable[None]]
+) -> None:
+    """The log is on the same disk: that it is full is said all the same."""
+    benched.install()
+    await benched.up()
+    result = json.loads((RECORDINGS / "cpu-ngram/bench-c4-result.json").read_bytes()) | {"more": "x" * 200_000}
+    machine.write(f"{benched.folder}/result", json.dumps(result))
+    order = benched.order(levels=(*LEVELS, *LEVELS))
+    await room("512k")
+    async with Operator(target) as ann:
+        seen = await all_of(ann, order)
     assert seen[-1].outcome == "failed", story(seen)
-    assert "the host's disk is full" in seen[-1].text
+    assert seen[-1].text.startswith("run 2 of 2 ended with status 1"), story(seen)
+    assert seen[-1].text.endswith(": the host's disk is full"), "one sentence"
+    (kept,) = [one for one in seen if one.stage == "result"]
+    assert kept.part == 1
+    assert kept.result is not None
+    assert kept.result["more"] == result["more"]
+    await nothing_of(machine, order)
 
 
 async def test_from_the_command_line(machine: Machine, target: str, keyring: Keyring, benched: Benched) -> None:

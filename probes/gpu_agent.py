@@ -16,7 +16,7 @@ import msgspec
 
 from probes.host import Host, HostError
 from probes.nvml_agent import FIELDS
-from probes.readings import GpuDevice, GpuProcess, GpuProcesses, GpuReading, ProbeReading, Reading
+from probes.readings import UNDECODABLE, GpuDevice, GpuProcess, GpuProcesses, GpuReading, ProbeReading, Reading
 
 BOOT = """\
 import os, sys
@@ -72,7 +72,7 @@ class AgentDecoder:
             try:
                 record = msgspec.json.decode(line, type=dict[str, Any])
                 out += self._record(record)
-            except (msgspec.DecodeError, msgspec.ValidationError, ValueError, TypeError, IndexError, KeyError):
+            except (*UNDECODABLE, ValueError, TypeError, IndexError, KeyError):
                 self.noise += 1
         return out
 

@@ -387,6 +387,9 @@ AnyReading = (
     | Note
 )
 
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON that others wrote may raise: no JSON or of another shape, no UTF-8, nested without end."""
+
 encode = msgspec.json.Encoder().encode
 """A reading to one line of JSON (no newline in it)."""
 

@@ -14,7 +14,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from probes.readings import OperatorAction
+from probes.readings import UNDECODABLE, OperatorAction
 from probes.unit import full_name
 from watch.redact import Redactor
 
@@ -96,7 +96,7 @@ def read_audit(
     for line in reversed(lines):
         try:
             entry = msgspec.json.decode(line, type=Entry)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             continue
         if entry.at < since or target not in ("", entry.target):
             continue

@@ -9,6 +9,7 @@ all others work.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ import re2
 from msgspec import Struct
 
 from watch.matching import BadPattern, Matcher
+from watch.regular import whole
 from watch.words import Phase, Severity
 
 Speaker = Literal[
@@ -28,6 +30,10 @@ Speaker = Literal[
 """Who may say a row's words: the speakers of journal lines (``user-manager``: a systemd that is not process 1), then
 the link, nvidia-smi, another command, the benchmark client; ``judged``: nobody, the row holds the words for something
 that is found by looking at figures."""
+
+
+_MOST = 8 << 20
+"""Bytes of one file of rows; none has more."""
 
 
 class Alone(Struct, frozen=True, forbid_unknown_fields=True):
@@ -214,7 +220,7 @@ def load(folder: Path | None = None) -> Catalogue:
     if folder is None:
         return ours
     files = [folder / "findings.toml", *sorted((folder / "findings").glob("*.toml"))]
-    theirs, facts, problems = _read([path for path in files if path.is_file()], shipped=False)
+    theirs, facts, problems = _read([path for path in files if os.path.isfile(path)], shipped=False)
     if not theirs and not facts and not problems:
         return ours
     known = set(ours.by_id) | set(theirs)
@@ -233,7 +239,7 @@ def _read(paths: Iterable[Path], *, shipped: bool) -> tuple[dict[str, Row], list
     problems: list[str] = []
     for path in paths:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = whole(path, _MOST).decode()
         except (OSError, UnicodeDecodeError) as error:
             problems.append(f"{path}: cannot be read ({error}); its rows are left out")
             continue

@@ -30,8 +30,11 @@ from msgspec import Meta, Struct
 from platformdirs import user_config_path
 
 from watch.hooks import Hook, Value, parse
+from watch.regular import whole
 
 FILE = "firstlight.toml"
+_MOST = 8 << 20
+"""Bytes; no configuration has more."""
 
 
 class ConfigError(ValueError):
@@ -127,7 +130,7 @@ def load_config(path: Path | None = None) -> Config:
     """The configuration; an empty one where the default file does not exist. Raises ConfigError."""
     file = path or default_path()
     try:
-        text = file.read_text(encoding="utf-8")
+        text = whole(file, _MOST).decode()
     except FileNotFoundError:
         if path is None:
             return Config()
@@ -182,7 +185,7 @@ def hooks_of(config: Config, deployment: Deployment) -> dict[str, tuple[Hook, ..
 def place(config: Config, *path: str) -> str:
     """``file:line`` of a key, as good as can be told; only the file where it cannot be read any more."""
     try:
-        return f"{config.path}:{_line(Path(config.path).read_text(encoding='utf-8'), list(path))}"
+        return f"{config.path}:{_line(whole(Path(config.path), _MOST).decode(), list(path))}"
     except (OSError, UnicodeDecodeError):
         return config.path
 

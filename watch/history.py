@@ -14,6 +14,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
+from probes.readings import UNDECODABLE
 from watch.aside import exact, exact_folder, keep_exact
 from watch.database import Database, HistoryError
 from watch.load_key import Key, load_key
@@ -384,7 +385,7 @@ def _read(text: str, kind: type[T], otherwise: T) -> T:
     """JSON from the file; ``otherwise`` for what is none (a value that somebody edited)."""
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, TypeError):
+    except (*UNDECODABLE, TypeError):
         return otherwise
 
 

@@ -392,6 +392,6 @@ def _memory(reading: IoReading) -> dict[str, str]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

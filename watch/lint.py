@@ -98,7 +98,7 @@ def _json_arguments(command: Command) -> list[Check]:
             continue
         try:
             json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             out.append(
                 _bad(
                     f"{option} is given {value[:60]}, which is no JSON: systemd took its quotes away",

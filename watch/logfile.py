@@ -11,6 +11,7 @@ import gzip
 import itertools
 import json
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from watch.formats.landmarks import Landmark, last_loads
 from watch.formats.recorded import Recorded
 from watch.formats.records import JsonRecords, pretty
 from watch.formats.textlog import FOLLOW, Blocks, TextLog, follows, is_bench
+from watch.regular import opened
 from watch.sieve import Sieve
 
 HEAD = 64 << 10
@@ -82,8 +84,8 @@ class Saved:
         self.path = path
         self.name = name or path.name
         try:
-            stat = path.stat()
-            with open(path, "rb") as file:
+            with opened(path) as file:
+                stat = os.fstat(file.fileno())
                 magic = file.read(8)
                 tail = file.read(264)
         except IsADirectoryError:
@@ -133,7 +135,7 @@ class Saved:
         return b"".join(parts)[:HEAD]
 
     def _chunks(self, size: int = CHUNK) -> Any:
-        with open(self.path, "rb") as file:
+        with opened(self.path) as file:
             yield from _utf8(_unpacked(file, size, self.name))
 
     def whole(self) -> bytes:

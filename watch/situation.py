@@ -8,6 +8,7 @@ of the last moment of the log it belongs to: ``input.part1.stderr.txt`` belongs 
 from __future__ import annotations
 
 import heapq
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -105,8 +106,11 @@ def collect(paths: Sequence[Path]) -> Files:
     errors: list[NotReadable] = []
     named: list[tuple[Path, str, bool]] = []
     for path in paths:
-        if path.is_dir():
-            inside = sorted(entry for entry in path.iterdir() if entry.is_file() and _wanted(entry))
+        if os.path.isdir(path):
+            try:
+                inside = sorted(entry for entry in path.iterdir() if os.path.isfile(entry) and _wanted(entry))
+            except OSError as error:
+                raise NotReadable(f"{path} cannot be read: {error.strerror or error}") from None
             named += [(entry, entry.name, True) for entry in inside]
             if not inside:
                 errors.append(_nothing_in(path))
@@ -138,7 +142,7 @@ def collect(paths: Sequence[Path]) -> Files:
 
 def _nothing_in(folder: Path) -> NotReadable:
     """Folders are not opened in folders: what lies apart are situations apart."""
-    below = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    below = sorted(entry.name for entry in folder.iterdir() if os.path.isdir(entry) and not entry.name.startswith("."))
     if not below:
         return NotReadable(
             f"{folder} holds no files that could be read", "Give the folder with the logs, or the files."

@@ -127,6 +127,29 @@ def test_replay_of_what_is_no_recording(tmp_path: Path, content: bytes | None, s
     assert str(path) in done.stderr
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "pipe", "/dev/zero", "pipe/x", "~nobody-of-that-name/x"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "FILE"],
+        ["replay", "FILE"],
+        ["report", "FILE"],
+        ["export", "FILE", "--list"],
+        ["bench", "compare", "FILE", "./FILE"],
+        ["--config", "FILE", "bench", "presets"],
+    ],
+)
+def test_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], name: str) -> None:
+    """A pipe that nobody writes to, a device without end, a name that cannot be one: said at once, by every command."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    done = CliRunner().invoke(app, [word.replace("FILE", name) for word in words])
+    assert isinstance(done.exception, Ending), done.output
+    assert done.exception.status in (Exit.UNREADABLE, Exit.USAGE)
+    assert name.rpartition("/")[2][:100] in done.exception.reason
+    assert done.stdout == ""
+
+
 def test_a_name_that_a_terminal_would_obey_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "x\x1b[31m\ny"
     done = firstlight("replay", path)

@@ -24,6 +24,7 @@ from watch.benchmarks.presets import presets
 from watch.benchmarks.result import BadResult, read_result
 from watch.benchmarks.told import comparison_json, comparison_markdown, kept_json, outcome
 from watch.history import Benchmark, History, HistoryError
+from watch.regular import whole
 
 MOST_FILE = 256 << 20
 """bytes of a result file"""
@@ -123,12 +124,12 @@ def _comparisons(words: Sequence[str]) -> list[Comparison]:
 
 
 def _is_file(word: str) -> bool:
-    return word.endswith(".json") or "/" in word or Path(word).is_file()
+    return word.endswith(".json") or "/" in word or os.path.isfile(word)
 
 
 def _side(word: str) -> Side:
     """One side from its parts, joined by commas: files and runs, repeats of one configuration."""
-    parts = word.split(",") if not Path(word).is_file() else [word]
+    parts = word.split(",") if not os.path.isfile(word) else [word]
     sides = [_file(Path(part)) if _is_file(part) else _kept(part) for part in parts if part]
     if not sides:
         raise Ending(Exit.USAGE, f"{word!r} names no result")
@@ -148,9 +149,7 @@ def _kept(run: str) -> Side:
 
 def _file(path: Path) -> Side:
     try:
-        if path.stat().st_size > MOST_FILE:
-            raise Ending(Exit.UNREADABLE, f"{path} has more than {MOST_FILE >> 20} MiB: no result is that large")
-        data = path.read_bytes()
+        data = whole(path, MOST_FILE)
     except OSError as error:
         raise Ending(Exit.UNREADABLE, f"{path}: {error.strerror}") from None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -28,9 +29,9 @@ def run(file: Path, speed: float) -> Exit:
 
 def open_recording(file: Path) -> SessionReader:
     """A file, or the name of one in the folder of recordings. Raises Ending with what is wrong with it."""
-    if not file.exists() and len(file.parts) == 1:
+    if not os.path.exists(file) and len(file.parts) == 1:
         ends = ("", ".jsonl.gz", ".jsonl")
-        file = next((path for end in ends if (path := folder() / f"{file}{end}").is_file()), file)
+        file = next((path for end in ends if os.path.isfile(path := folder() / f"{file}{end}")), file)
     try:
         return SessionReader(file)
     except SessionError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -15,7 +16,7 @@ _chosen: ContextVar[Path | None] = ContextVar("config", default=None)
 def choose(path: Path | None) -> None:
     """Take this file from now on; None: the one in the configuration folder. Raises Ending where it is wrong: a file
     that was asked for is read also by commands that would not have looked at any."""
-    _chosen.set(path.expanduser() if path is not None else None)
+    _chosen.set(Path(os.path.expanduser(path)) if path is not None else None)
     if path is not None:
         configuration()
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from platformdirs import user_state_path
 
 from probes.command import plain
-from probes.readings import Note
+from probes.readings import UNDECODABLE, Note
 from tui.desk import Desk
 from tui.exits import Ending, Exit
 from tui.handover.hub import Hub
@@ -91,7 +91,7 @@ def launch(order: Order, env: Mapping[str, str] | None = None) -> Daemon:
         process.stdout.close()
     try:
         began = msgspec.json.decode(line, type=Began)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         raise Ending(Exit.FAILED, "the watch in the background did not come about", f"Why: {log}") from None
     if began.daemon is None:
         process.wait()

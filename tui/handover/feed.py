@@ -11,7 +11,7 @@ from typing import Final, Self, TypeVar
 
 import msgspec
 
-from probes.readings import JournalLine, Reading, encode
+from probes.readings import UNDECODABLE, JournalLine, Reading, encode
 from tui.handover.hub import may_come
 from tui.handover.words import DEAF, Asked, Said, myself
 from tui.source import SourceStatus
@@ -59,7 +59,7 @@ class Attached:
             raise CannotAttach(f"the watch does not answer on {path}: {error or 'it hangs'}") from None
         try:
             return cls(reader, writer, msgspec.json.decode(first, type=Said))
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             writer.close()
             raise CannotAttach(
                 f"what answers on {path} is another version of firstlight; end it and begin anew"
@@ -113,7 +113,7 @@ class Attached:
     def _hear(self, line: bytes) -> None:
         try:
             self.said = msgspec.json.decode(line, type=Said)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             return
         ahead = self.said.now - time.time()
         if abs(ahead - self._ahead) > 0.5:  # less is the way here

@@ -121,7 +121,7 @@ class Hub:
                 for task in (asking, telling):
                     task.cancel()
                 await asyncio.gather(asking, telling, return_exceptions=True)
-        except (OSError, ValueError, TimeoutError):
+        except (OSError, ValueError, TimeoutError, RecursionError):
             return  # it has gone, speaks another language, or takes nothing: its own end of the line shows it
         finally:
             self._screens.pop(screen, None)

@@ -21,6 +21,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from probes.readings import UNDECODABLE
+
 _LONGEST = 100
 """Bytes of a socket's path: the kernel takes 107."""
 
@@ -163,5 +165,5 @@ def _locked(path: Path) -> int:
 def _read(file: int) -> Daemon | None:
     try:
         return msgspec.json.decode(os.pread(file, 1 << 16, 0), type=Daemon)
-    except (msgspec.DecodeError, OSError):
+    except (*UNDECODABLE, OSError):
         return None  # it is just being written

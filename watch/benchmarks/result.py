@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from probes.readings import UNDECODABLE
+
 MAX_FAILED_SHARE = 0.01
 """Above this share of failed requests a run gets no verdict: the rates count only what completed."""
 
@@ -124,7 +126,7 @@ def _parse(data: bytes) -> Mapping[str, Any]:
     for candidate in (text, text.splitlines()[-1]):
         try:
             value = msgspec.json.decode(candidate)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             continue
         if isinstance(value, dict):
             return value

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from probes.entry import Joiner, bears, line_of
-from probes.readings import JournalLine, Reading
+from probes.readings import UNDECODABLE, JournalLine, Reading
 from watch.formats.stamps import OTHERS
 from watch.formats.textlog import FOLLOW, follows
 from watch.sieve import Sieve
@@ -131,7 +131,7 @@ class JsonRecords:
             return []
         try:
             record = _decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             self.broken += 1
             return []
         return self.take(record, ref)
@@ -196,7 +196,7 @@ def pretty(data: bytes, name: str) -> list[Reading] | None:
         at = found.end()
         try:
             record = decoder.decode(piece)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             return None
         out.extend(records.take(record, f"{name}:{start}"))
     return [*out, *records.close()] or None

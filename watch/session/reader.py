@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from probes.readings import AnyReading, decode
+from probes.readings import UNDECODABLE, AnyReading, decode
 from watch.session.header import FORMAT, Header, SessionError, folder, words_of
 from watch.session.tape import line_at, lines_of, nameless_file
 
@@ -69,7 +69,7 @@ class SessionReader:
         self._begin = first[0] + len(first[1]) + 1
         try:
             self.header = msgspec.json.decode(first[1], type=Header)
-        except _NOT_OURS:
+        except UNDECODABLE:
             if not any(_try(line) for _, (_, line, _) in zip(range(100), lines_of(self._file), strict=False)):
                 raise SessionError(f"{self.path} is no recording of firstlight", log) from None
             self._headless = True
@@ -164,7 +164,6 @@ class SessionReader:
         return out
 
 
-_NOT_OURS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _YEAR_5138 = 1e11
 
 
@@ -172,7 +171,7 @@ def decode_reading(line: bytes) -> AnyReading:
     """One line of a session file. ValueError: no reading, or at a time that is none."""
     try:
         reading: AnyReading = decode(line)
-    except _NOT_OURS as error:
+    except UNDECODABLE as error:
         raise ValueError(f"no reading: {error}") from None
     if not 0 <= reading.at < _YEAR_5138:
         raise ValueError(f"no time: {reading.at}")
@@ -195,7 +194,7 @@ def _of_unknown_kind(line: bytes) -> bool:
     known = {kind.__struct_config__.tag for kind in AnyReading.__args__}
     try:
         return msgspec.json.decode(line, type=_Kind).kind not in known
-    except _NOT_OURS:
+    except UNDECODABLE:
         return False
 
 

@@ -112,11 +112,18 @@ def report(
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown, for a ticket or a chat.")] = False,
     output: Output = None,
     utc: Annotated[bool, typer.Option("--utc", help="All times in UTC instead of this machine's zone.")] = False,
+    since: Annotated[
+        float | None,
+        typer.Option("--from", parser=_span, metavar="TIME", help="Only from so long after its beginning."),
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option("--to", parser=_span, metavar="TIME", help="Only up to so long after its beginning.")
+    ] = None,
 ) -> None:
     """Tell what a recording shows: outcome, phases, findings, what was asked and done, plots, benchmark."""
     from tui.commands.report import run
 
-    raise typer.Exit(run(file, html=html, markdown=markdown, output=output, utc=utc))
+    raise typer.Exit(run(file, html=html, markdown=markdown, output=output, utc=utc, since=since, until=until))
 
 
 def export(

@@ -14,17 +14,24 @@ from watch.session.shelf import Recording
 
 _SIGN = {"recording": "●", "unreadable": "!", "": "…"}
 _MOST = 40
-_STARTED = 19
+_NARROW = 90
+_REST = 13 + 9 + 4 * 2
 
 
 class Columns(NamedTuple):
-    """Cells of the names."""
+    """Cells of the names, of when it began, of its length."""
 
     names: int
+    started: int
+    length: int
 
 
-def columns(recordings: Sequence[Recording]) -> Columns:
-    return Columns(min(_MOST, max((cell_len(names(one)) for one in recordings), default=10)))
+def columns(recordings: Sequence[Recording], width: int) -> Columns:
+    """For so many cells: where they are few the year and the seconds go, and long names are cut."""
+    wanted = min(_MOST, max((cell_len(names(one)) for one in recordings), default=10))
+    if width >= _NARROW:
+        return Columns(wanted, 19, 12)
+    return Columns(max(10, min(wanted, width - 11 - 8 - _REST)), 11, 8)
 
 
 def names(recording: Recording) -> str:
@@ -33,9 +40,10 @@ def names(recording: Recording) -> str:
 
 
 def heading(wide: Columns, zone: Zone, at: float) -> str:
+    began = f"STARTED ({zone.name(at)})"
     return (
-        f"{pad('DEPLOYMENT', wide.names)}  {pad(f'STARTED ({zone.name(at)})', _STARTED)}  "
-        f"{right('LENGTH', 12)}  {pad('OUTCOME', 13)}  {right('SIZE', 9)}  "
+        f"{pad('DEPLOYMENT', wide.names)}  {pad(began if wide.started > len(began) else 'STARTED', wide.started)}  "
+        f"{right('LENGTH', wide.length)}  {pad('OUTCOME', 13)}  {right('SIZE', 9)}  "
     )
 
 
@@ -44,14 +52,17 @@ def row(recording: Recording, wide: Columns, zone: Zone, width: int, *, last: st
     length = elapsed(recording.ended - recording.started) if recording.started and not recording.problem else "–"
     outcome = recording.outcome
     sign = _SIGN.get(outcome) or STATES[outcome].sign
-    started = f"{zone.day(recording.started)} {zone.clock(recording.started)}" if recording.started else "–"
+    at = recording.started or recording.changed  # of one that cannot be read: when it was last written
+    started = f"{zone.day(at)} {zone.clock(at)}"
+    if len(started) > wide.started:
+        started = started[-wide.started - 3 : -3]
     why = recording.problem.removeprefix(f"{recording.path} ").removeprefix(f"{recording.path}: ") or (
         recording.summary.headline if recording.summary is not None else ""
     )
     if not outcome:
         why = "being read …"
     line = (
-        f"{pad(names(recording), wide.names)}  {pad(started, _STARTED)}  {right(length, 12)}  "
+        f"{pad(names(recording), wide.names)}  {pad(started, wide.started)}  {right(length, wide.length)}  "
         f"{pad(f'{sign} {outcome}', 13)}  {right(size(recording.bytes), 9)}  {safe(last or why)}"
     )
     return clip(line.rstrip(), width)

@@ -7,6 +7,7 @@ over, so that whatever the screen shows can already be read back from the sessio
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from probes.readings import JournalLine
@@ -47,6 +48,9 @@ class Source(Protocol):
 @runtime_checkable
 class Played(Source, Protocol):
     """A recording that can be moved about in: ``watch.player.Player``, which says what each of these does."""
+
+    @property
+    def recording(self) -> Path: ...
 
     def timeline(self) -> Timeline: ...
 

@@ -30,7 +30,7 @@ APART = 0.060
 """Seconds of folding between two copies of the fold: what it takes at most, about, to go from a copy to any moment
 near it."""
 
-MOST_STOPS = 256
+MOST_STOPS = 512
 """Copies kept; when there are more, every other one is dropped and they are taken half as often."""
 
 LINES_AT_ONCE = 100

@@ -6,6 +6,7 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 from probes.clock import StoryClock
 from probes.readings import JournalLine
@@ -104,6 +105,11 @@ class Player:
         return SourceStatus(mode="replay", speed=self.clock.speed, ended=self._ended, label=notes)
 
     # ----- where it is
+
+    @property
+    def recording(self) -> Path:
+        """The file that is played."""
+        return self._reader.path
 
     @property
     def at(self) -> float:
@@ -217,7 +223,7 @@ class Player:
     async def _read(self) -> None:
         while self.index.step(SLICE):
             self._grown.set()
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002 if self._wanted is None else 0)  # who waits for it gets more of it
         self._grown.set()
         self._wake.set()
 

@@ -111,6 +111,26 @@ async def test_the_keys_of_a_replay(tmp_path: Path, recordings: Path, size: tupl
         assert "end" in shown.bar()
 
 
+async def test_a_marked_range_is_written_as_a_report(tmp_path: Path, recordings: Path) -> None:
+    path = recorded(tmp_path, recordings)
+    async with replayed(path) as shown:
+
+        def said() -> str:
+            return str([one.message for one in shown.app._notifications])
+
+        await shown.press("w")
+        assert "Mark a range first" in said()
+        for time in ("10s", "40s"):
+            await shown.press("t", *time, "enter")
+            await shown.player.arrived()
+            await shown.press("m")
+        assert "--from 10s --to 40s" in said()
+        await shown.press("w")
+        await shown.until(lambda: "Reported in" in said())
+    (report,) = tmp_path.glob("*.range-10s-40s.html")
+    assert "0:10 to 0:40 after its beginning" in report.read_text()
+
+
 async def test_what_is_typed_into_a_search_is_no_key(tmp_path: Path, recordings: Path) -> None:
     async with replayed(recorded(tmp_path, recordings)) as shown:
         await shown.press("slash", *"t m", "enter")

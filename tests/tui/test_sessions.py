@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import UTC
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -23,8 +24,9 @@ from tests.watch.fed import a_load
 from tests.watch.test_telling import hostile
 from tui.amounts import amount
 from tui.cli import main
+from tui.commands.report import at_end, beside, of_stretch
 from watch.session import SessionWriter, new_header
-from watch.session.shelf import CACHE, completed, listed, remember, summarize
+from watch.session.shelf import CACHE, completed, listed, remember, remove, summarize
 
 UNIT = "vllm-tiny-ngram.service"
 
@@ -263,3 +265,43 @@ def played(rows: int, output: list[str]) -> list[str]:
         for place, text in re.findall(r"\x1b\[(\d+);1H(.*?)(?=\x1b\[\d+;1H|$)", data, re.S):
             screen[int(place) - 1] = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
     return screen
+
+
+def test_why_a_watch_that_ends_leaves_no_report(
+    shelf: Path, recordings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = keep(shelf, a_load(recordings))
+    assert at_end(path, "none") == ""
+    monkeypatch.setattr("tui.commands.report._LONG", 10)
+    assert at_end(path, "html") == ""
+    assert "writing the report" in capsys.readouterr().err
+    written = beside(path, False)
+    assert written.exists()
+    written.unlink()
+    monkeypatch.setattr("tui.commands.report.LARGEST", 10)
+    assert f"firstlight report {path}" in at_end(path, "html")
+    assert not written.exists()
+    monkeypatch.setattr("tui.commands.report.LARGEST", 1 << 30)
+    written.mkdir()
+    assert f"firstlight report {path}" in at_end(path, "html")  # no file can take its place
+
+
+def test_a_report_of_a_stretch(shelf: Path, recordings: Path, tmp_path: Path) -> None:
+    """What came later is not in it, what was before is known; it goes with its recording."""
+    start = a_load(recordings)[0].at
+    notes = [Note(at=start + second, text=f"note of {second}") for second in (5, 20, 60)]
+    path = keep(shelf, sorted([*a_load(recordings), *notes], key=lambda reading: reading.at))
+    text = firstlight("report", path, "--markdown", "-o", "-", "--from", "10s", "--to", "40s").stdout
+    assert "note of 20" in text
+    assert "note of 5" not in text
+    assert "note of 60" not in text
+    assert "0:10 to 0:40 after its beginning" in text
+    assert "stopped" not in text
+    assert "weights" in firstlight("report", path, "--markdown", "-o", "-").stdout
+    firstlight("report", path, "--from", "40s", "--to", "40s", check=2)
+    firstlight("report", path, "--from", "10s", "--to", "40s")
+    (report,) = shelf.glob("*.range-10s-40s.html")
+    assert of_stretch(path, 10.0, 40.0, UTC) == report
+    (recording,) = listed(shelf)
+    assert remove([recording]) == []
+    assert not report.exists()

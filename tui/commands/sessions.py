@@ -33,8 +33,8 @@ def run(outcomes: Sequence[str], unit: str, target: str, *, as_json: bool) -> Ex
         print(_none(outcomes, unit, target), file=sys.stderr)
         return Exit.OK
     zone = Zone()
-    wide = columns(found)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    wide = columns(found, width)
     print((heading(wide, zone, time.time()) + "FILE").rstrip())
     for recording in found:
         print(row(recording, wide, zone, width, last=recording.path.name))

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
+from probes.command import plain
 from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
 from probes.hosts import open_host
@@ -161,12 +162,15 @@ async def live(
             if history is not None:
                 history.close()
             if record and kept is not None:
-                leave(kept, state, supervisor.clock.now(), config.defaults.report)
+                missing = leave(kept, state, supervisor.clock.now(), config.defaults.report)
+                if missing:
+                    print(f"firstlight: {plain(missing)}", file=sys.stderr)
 
 
-def leave(recording: Path, state: WatchState, now: float, report: str) -> None:
+def leave(recording: Path, state: WatchState, now: float, report: str) -> str:
     """What is left beside a recording that is complete: what became of the watch, for the list of recordings, and its
-    report, if a load was seen. Nothing that goes wrong with these ends the program."""
+    report, if a load was seen. Why there is none where there should be one; nothing that goes wrong ends the program.
+    """
     from tui.commands.report import at_end
 
     view = state.view(now)
@@ -174,8 +178,7 @@ def leave(recording: Path, state: WatchState, now: float, report: str) -> None:
         with SessionReader(recording) as reader:
             started = reader.header.started
         remember(recording, summary_of(view, started, now))
-    if view.load is not None:
-        at_end(recording, report)
+    return at_end(recording, report) if view.load is not None else ""
 
 
 async def _see_out(hooking: Hooking) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.keys import bindings
-from tui.listing import columns, row
-from tui.text import content
+from tui.listing import Columns, columns, heading, row
+from tui.text import clip, content
 from tui.units import Zone
 from tui.widgets.footer import Footer
 from watch.session import folder
@@ -33,10 +35,14 @@ class RecordingsScreen(ModalScreen[Path | None]):
         self._current = current
         self._recordings: list[Recording] = []
         self._list = OptionList(id="recordings", markup=False)
+        self._heading = Static(id="shelf-heading", markup=False)
+        self._shelf = Vertical(id="shelf")
 
     def compose(self) -> ComposeResult:
-        self._list.border_title = content("Recordings")
-        yield self._list
+        self._shelf.border_title = content("Recordings")
+        with self._shelf:
+            yield self._heading
+            yield self._list
         yield Footer()
 
     def on_mount(self) -> None:
@@ -51,21 +57,30 @@ class RecordingsScreen(ModalScreen[Path | None]):
         try:
             self._recordings = await asyncio.to_thread(listed, where)
         except OSError as error:
-            self._list.border_subtitle = content(f"{where}: {error.strerror}")
+            self._shelf.border_subtitle = content(f"{where}: {error.strerror}")
             return
-        self._list.border_subtitle = content(str(where) if self._recordings else f"none yet in {where}")
+        self._shelf.border_subtitle = content(str(where) if self._recordings else f"none yet in {where}")
         self._fill()
         for number, recording in enumerate(self._recordings):
             if not recording.outcome:
                 self._recordings[number] = await asyncio.to_thread(completed, recording)
                 self._list.replace_option_prompt_at_index(number, content(self._row(self._recordings[number])))
 
+    @property
+    def _width(self) -> int:
+        return self._list.size.width - 4
+
+    def _columns(self) -> Columns:
+        return columns(self._recordings, self._width)
+
     def _row(self, recording: Recording) -> str:
-        return row(recording, columns(self._recordings), self._zone, self._list.size.width - 4)
+        return row(recording, self._columns(), self._zone, self._width)
 
     def _fill(self) -> None:
         if not self._recordings or not self._list.size.width:
             return
+        head = heading(self._columns(), self._zone, time.time()).rstrip()
+        self._heading.update(content(clip(head, self._width)))
         before = self._list.highlighted
         paths = [recording.path for recording in self._recordings]
         if before is None:

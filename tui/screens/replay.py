@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar
@@ -15,6 +16,7 @@ from tui.scene import Scene
 from tui.screens.ask import AskLine
 from tui.screens.watch import WatchScreen
 from tui.source import Played, Source
+from tui.text import safe
 from tui.times import WRITE, wanted
 from tui.units import Zone, elapsed
 from tui.widgets.searchline import SearchLine
@@ -88,9 +90,34 @@ class ReplayScreen(WatchScreen):
         marks = self._played.mark()
         if len(marks) == 2:
             start = self._played.timeline().start
-            first, last = (elapsed(at - start) for at in marks)
-            self.app.notify(f"The range from {first} to {last} is marked.", timeout=3, markup=False)
+            first, last = (at - start for at in marks)
+            self.app.notify(
+                f"From {elapsed(first)} to {elapsed(last)} is marked: w writes a report of it;"
+                f" --from {first:.0f}s --to {last:.0f}s exports it.",
+                timeout=6,
+                markup=False,
+            )
         self._told()
+
+    def action_write(self) -> None:
+        timeline = self._played.timeline()
+        if len(timeline.marks) != 2:
+            self.app.notify("Mark a range first: m at its beginning, and m at its end.", timeout=4, markup=False)
+            return
+        first, last = (at - timeline.start for at in timeline.marks)
+        self.run_worker(self._write(first, last), group="write", exclusive=True)
+
+    async def _write(self, first: float, last: float) -> None:
+        from tui.commands.report import of_stretch  # reading it anew takes a second or so an hour
+        from watch.session import SessionError
+
+        self.app.notify("Writing the report of the range …", timeout=2, markup=False)
+        try:
+            path = await asyncio.to_thread(of_stretch, self._played.recording, first, last, self._zone.zone)
+        except (SessionError, OSError) as error:
+            self.app.notify(safe(f"No report was written: {error}"), severity="error", markup=False)
+        else:
+            self.app.notify(safe(f"Reported in {path}"), timeout=8, markup=False)
 
     def on_time_bar_wanted(self, message: TimeBar.Wanted) -> None:
         self._played.seek(message.at)
@@ -105,6 +132,8 @@ class ReplayScreen(WatchScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "note":
             return False  # nothing of a recording can be changed
+        if action == "write":
+            return not self.app.is_web and not isinstance(self.focused, SearchLine)
         if action == "recordings":
             return not self._covers
         if action in _KEYS:

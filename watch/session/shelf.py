@@ -8,6 +8,7 @@ been read for it. The file may be deleted at any time.
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import tempfile
 import zlib
@@ -18,6 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from probes.readings import UNDECODABLE
 from watch.session.header import FORMAT, Header, SessionError, words_of
 from watch.session.reader import SessionReader
 from watch.state import WatchState
@@ -28,6 +30,8 @@ CACHE = ".summaries.json"
 ENDS = (".jsonl", ".jsonl.gz")
 BESIDE = (".html", ".md")
 """Ends of the reports that a watch leaves beside its recording."""
+RANGE = "range-"
+"""How what stands for the report of a stretch begins, after the name of its recording: ``NAME.range-60s-90s.html``."""
 
 _FIRST = 1 << 20
 
@@ -189,9 +193,15 @@ def remove(recordings: Iterable[Recording]) -> list[tuple[Path, str]]:
 
 
 def beside_of(path: Path) -> list[Path]:
-    """Where the reports of a recording lie, whether they do or not."""
-    stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    return [path.with_name(stem + end) for end in BESIDE]
+    """Where the reports of a recording lie, whether they do or not, and those of stretches of it that there are."""
+    stem = stem_of(path)
+    stretches = path.parent.glob(f"{glob.escape(stem)}.{RANGE}*")
+    return [path.with_name(stem + end) for end in BESIDE] + sorted(one for one in stretches if one.suffix in BESIDE)
+
+
+def stem_of(path: Path) -> str:
+    """The name of a recording without what says how it is packed."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def _header(path: Path) -> tuple[Header, str, bool]:
@@ -213,7 +223,7 @@ def _header(path: Path) -> tuple[Header, str, bool]:
             live = _held(file)
         try:
             return msgspec.json.decode(data.partition(b"\n")[0], type=Header), "", live
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return nothing, "", live
     except OSError as error:
         return nothing, words_of(error), False
@@ -235,7 +245,7 @@ def _held(file: int) -> bool:
 def _known(where: Path) -> dict[str, _Known]:
     try:
         return msgspec.json.decode((where / CACHE).read_bytes(), type=dict[str, _Known])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, *UNDECODABLE):
         return {}
 
 

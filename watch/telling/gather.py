@@ -9,10 +9,11 @@ from msgspec import Struct
 from probes.readings import AnyReading, OperatorAction
 from probes.version import __version__
 from watch.history import History, HistoryError, LoadRecord
+from watch.player import opening
 from watch.series import Collector, Series, thinned
 from watch.session import SessionReader
 from watch.state import WatchState
-from watch.view import FindingView, LoadView, PhaseView, View
+from watch.view import FindingView, LoadView, NoteView, PhaseView, View
 from watch.words import Phase
 
 PLOTTED = ("gpu.memory", "io.read_rate", "serving.generation_tps")
@@ -47,7 +48,7 @@ class Took(Struct, frozen=True, kw_only=True):
 
 class Tale(Struct, frozen=True, kw_only=True):
     """Everything a report says. ``load``: the last one of the recording, which the report is about; ``findings``: of
-    all loads. Times are UTC seconds."""
+    all loads. ``stretch``: what it is about, where that is not the whole recording. Times are UTC seconds."""
 
     view: View
     started: float
@@ -60,6 +61,8 @@ class Tale(Struct, frozen=True, kw_only=True):
     earlier: tuple[LoadRecord, ...]
     deeds: tuple[Deed, ...]
     series: tuple[Series, ...]
+    notes: tuple[NoteView, ...] = ()
+    stretch: tuple[float, float] | None = None
     problems: tuple[str, ...] = ()
     """what is wrong with the recording"""
     version: str = __version__
@@ -70,16 +73,26 @@ def gather(
     fold: Callable[[], WatchState],
     history: History | None = None,
     *,
+    since: float | None = None,
+    until: float | None = None,
     every: Callable[[], None] = lambda: None,
 ) -> Tale:
-    """``fold``: an empty fold; ``history``: None: earlier loads are not known. ``every``: called every few thousand
-    readings, for whoever waits."""
+    """``fold``: an empty fold; ``history``: None: earlier loads are not known. ``since``, ``until``: seconds after the
+    beginning: what was before is understood and not told, what came later is left out. ``every``: called every few
+    thousand readings, for whoever waits."""
     header = reader.header
     state = fold()
-    collector = Collector(PLOTTED)
+    start = opening(reader)
+    first = start + since if since is not None else 0.0
+    end = start + until if until is not None else float("inf")
+    collector = Collector(PLOTTED, since=first, until=end)
     deeds: dict[str, Deed] = {}
     last = header.started
+    more = False
     for number, (_, reading) in enumerate(reader):
+        if reading.at > end:
+            more = True
+            continue
         state.apply(reading)
         collector.take(reading)
         if isinstance(reading, OperatorAction):
@@ -98,11 +111,17 @@ def gather(
         file=reader.path.name,
         recorded_by=header.version,
         load=load,
-        findings=state.findings.views(load.number if load is not None else 0, earlier=True),
-        phases=_phases(load, earlier),
+        findings=tuple(
+            one
+            for one in state.findings.views(load.number if load is not None else 0, earlier=True)
+            if one.last >= first
+        ),
+        phases=tuple(took for took in _phases(load, earlier) if took.phase.ended is None or took.phase.ended > first),
         earlier=earlier,
-        deeds=tuple(deeds.values()),
+        deeds=tuple(deed for deed in deeds.values() if deed.ended >= first),
         series=tuple(_drawn(collector.series())),
+        notes=tuple(note for note in view.notes if note.at >= first),
+        stretch=None if since is None and until is None else (max(first, start), end if more else last),
         problems=tuple(reader.notes()),
     )
 

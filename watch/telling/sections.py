@@ -167,8 +167,8 @@ def _deeds(tale: Tale, zone: tzinfo | None) -> Iterator[Block]:
 
 
 def _notes(tale: Tale, zone: tzinfo | None) -> Iterator[Block]:
-    if tale.view.notes:
-        rows = tuple((clock(note.at, zone), note.who, note.text) for note in tale.view.notes)
+    if tale.notes:
+        rows = tuple((clock(note.at, zone), note.who, note.text) for note in tale.notes)
         yield Block(kind="table", head=("When", "Who", "Note"), rows=rows)
 
 
@@ -180,6 +180,8 @@ def _plots(tale: Tale) -> Iterator[Block]:
     }
     load = tale.load
     start = load.started if load is not None else tale.started
+    if tale.stretch is not None:
+        start = max(start, tale.stretch[0])
     bands = tuple(
         Band(phase.started, phase.ended if phase.ended is not None else tale.ended, phase.name)
         for phase in (load.phases if load is not None else ())
@@ -247,10 +249,19 @@ def _pair(pair: tuple[float | None, float | None]) -> str:
     return ", ".join(figure(value) if value is not None else "–" for value in pair)
 
 
+def _stretch(tale: Tale, zone: tzinfo | None) -> str:
+    if tale.stretch is None:
+        return ""
+    first, last = tale.stretch
+    after = f"{length(first - tale.started)} to {length(last - tale.started)} after its beginning"
+    return f"only {stamp(first, zone)} to {stamp(last, zone)}, {after}"
+
+
 def _about(tale: Tale, zone: tzinfo | None) -> Iterator[Block]:
     rows = [
         ("File", tale.file),
         ("Recorded", f"{stamp(tale.started, zone)} to {stamp(tale.ended, zone)}, {length(tale.ended - tale.started)}"),
+        ("Told of it", _stretch(tale, zone)),
         ("Lines of the journal", f"{tale.view.lines:,}"),
         ("Recorded by", f"firstlight {tale.recorded_by}" if tale.recorded_by else ""),
         ("Reported by", f"firstlight {tale.version}"),

@@ -15,7 +15,8 @@ from watch.session.shelf import Recording
 _SIGN = {"recording": "●", "unreadable": "!", "": "…"}
 _MOST = 40
 _NARROW = 90
-_REST = 13 + 9 + 4 * 2
+_REST = 13 + 9 + 5 * 2
+_WORDS = 8
 
 
 class Columns(NamedTuple):
@@ -63,6 +64,8 @@ def row(recording: Recording, wide: Columns, zone: Zone, width: int, *, last: st
         why = "being read …"
     line = (
         f"{pad(names(recording), wide.names)}  {pad(started, wide.started)}  {right(length, wide.length)}  "
-        f"{pad(f'{sign} {outcome}', 13)}  {right(size(recording.bytes), 9)}  {safe(last or why)}"
+        f"{pad(f'{sign} {outcome}', 13)}  {right(size(recording.bytes), 9)}  "
     )
+    if last or width - cell_len(line) >= _WORDS:
+        line += safe(last or why)
     return clip(line.rstrip(), width)

@@ -68,7 +68,7 @@ class RecordingsScreen(ModalScreen[Path | None]):
 
     @property
     def _width(self) -> int:
-        return self._list.size.width - 4
+        return self._list.size.width - 2
 
     def _columns(self) -> Columns:
         return columns(self._recordings, self._width)

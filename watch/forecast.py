@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -439,17 +440,28 @@ def _sample(
     edge = squash((math.log1p(least / first.factor) - first.median) / first.scale)
     outside = cdf((edge - mean[0]) / lower[0][0])
     rows = []
-    for point, normal in zip(even_points(_POINTS, count), even_normals(_POINTS, count), strict=True):
-        z = [quantile(outside + point[0] * (1 - outside)), *normal[1:]]
+    tails = _tails(tuple(tuple(line[1:]) for line in lower))
+    for point, tail in zip(even_points(_POINTS, count), tails, strict=True):
+        z = quantile(outside + point[0] * (1 - outside))
         row = []
         for place, stretch in enumerate(to_come):
-            line = lower[place]
-            latent = mean[place] + sum(line[k] * z[k] for k in range(place + 1))
+            latent = mean[place] + lower[place][0] * z + tail[place]
             log = min(_LONGEST, stretch.median + stretch.scale * spread(latent))
             seconds = max(0.0, math.expm1(log)) * stretch.factor
             row.append(max(0.0, seconds - elapsed) if place == 0 else seconds)
         rows.append(row)
     return rows
+
+
+@lru_cache(maxsize=8)
+def _tails(lower: tuple[tuple[float, ...], ...]) -> list[list[float]]:
+    """What the stretches after the first one add to each latent value, a row a future: the same from second to second,
+    while only the first stretch grows longer."""
+    count = len(lower)
+    return [
+        [sum(line[k] * normal[k + 1] for k in range(place)) for place, line in enumerate(lower)]
+        for normal in even_normals(_POINTS, count)
+    ]
 
 
 def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:

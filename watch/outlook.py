@@ -15,6 +15,9 @@ from watch.load import Load
 from watch.pieces import EarlierLoad
 from watch.view import ForecastView
 
+_COARSEST = 10.0
+"""Seconds between two forecasts of a long load while nothing happens."""
+
 
 class Earlier(Protocol):
     """Where earlier loads come from: ``watch.history.History``."""
@@ -48,10 +51,15 @@ class Outlook:
     def forecast(
         self, load: Load, gpus: Gpus, io: Io, asked: Asked, now: float, earlier: tuple[EarlierLoad, ...]
     ) -> Forecast | None:
-        """The forecast for this whole second. It costs milliseconds, so the last one is kept while nothing it is made
-        from has changed; that changes no answer."""
-        second = math.floor(now) if math.isfinite(now) else now
-        so_far = picture.so_far(load, gpus, io, second, asked.arguments(), earlier)
+        """The forecast for this moment, in whole steps of a sixtieth of the load's age (a second at least): it moves no
+        faster than that. It costs milliseconds, so the last one is kept while nothing it is made from has changed; that
+        changes no answer."""
+        moment = now
+        if math.isfinite(now):
+            age = now - load.started
+            step = min(_COARSEST, max(1.0, age // 60)) if math.isfinite(age) else 1.0
+            moment = math.floor(now / step) * step
+        so_far = picture.so_far(load, gpus, io, moment, asked.arguments(), earlier)
         if self._last is None or self._last[0] != so_far:
             self._last = (so_far, forecast(so_far))
         return self._last[1]

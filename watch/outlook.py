@@ -51,13 +51,13 @@ class Outlook:
     def forecast(
         self, load: Load, gpus: Gpus, io: Io, asked: Asked, now: float, earlier: tuple[EarlierLoad, ...]
     ) -> Forecast | None:
-        """The forecast for this moment, in whole steps of a sixtieth of the load's age (a second at least): it moves no
+        """The forecast for this moment, in whole steps of a thirtieth of the load's age (a second at least): it moves no
         faster than that. It costs milliseconds, so the last one is kept while nothing it is made from has changed; that
         changes no answer."""
         moment = now
         if math.isfinite(now):
             age = now - load.started
-            step = min(_COARSEST, max(1.0, age // 60)) if math.isfinite(age) else 1.0
+            step = min(_COARSEST, max(1.0, age // 30)) if math.isfinite(age) else 1.0
             moment = math.floor(now / step) * step
         so_far = picture.so_far(load, gpus, io, moment, asked.arguments(), earlier)
         if self._last is None or self._last[0] != so_far:

@@ -78,6 +78,20 @@ class Stream(Protocol):
         ...
 
 
+class Forward(Protocol):
+    """An address of this machine that leads to the host. ``host``: of its loopback."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    async def lost(self) -> HostError:
+        """Wait until it leads nowhere any more; why."""
+        ...
+
+
 class Host(Protocol):
     @property
     def name(self) -> str:
@@ -127,6 +141,14 @@ class Host(Protocol):
 
         Requests raise httpx.ConnectError when nothing listens there (normal while a server loads) and LinkDown,
         LinkRefused or HostError when the host, not the server, is why.
+        """
+        ...
+
+    def forward(self, host: str, port: int, *, socket: str = "") -> AbstractAsyncContextManager[Forward]:
+        """For another program's connections to ``host:port`` as seen from the host, or to the UNIX socket of this path
+        there: a TCP port of this machine's loopback, which every user of this machine can reach until the context is
+        left. What ``http`` can do is done by ``http``, which opens none. It ends with the link, and takes none of its
+        channels. Entering raises LinkDown, LinkRefused, HostError.
         """
         ...
 

@@ -14,7 +14,7 @@ import httpx
 
 from probes.clock import SYSTEM, Clock
 from probes.command import RunningCommand, complete, new_token
-from probes.host import Completed, HostError, LinkDown, Stream
+from probes.host import Completed, Forward, HostError, LinkDown, Stream
 from probes.http_common import default_trust
 from probes.quoting import GRACE, shell
 from probes.readings import LinkReading
@@ -64,6 +64,13 @@ class LocalHost:
         async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or default_trust()) as transport:
             yield transport
 
+    @asynccontextmanager
+    async def forward(self, host: str, port: int, *, socket: str = "") -> AsyncIterator[Forward]:
+        self._check()
+        if socket:
+            raise HostError(f"Nothing leads from a port of this machine to the socket {socket}.")
+        yield _Direct(host, port, self._closing)
+
     async def close(self) -> None:
         self._closing.set()
 
@@ -88,6 +95,19 @@ class LocalHost:
             yield process
         finally:
             await process.end()
+
+
+class _Direct:
+    """``host.Forward`` without anything in between."""
+
+    def __init__(self, host: str, port: int, closing: asyncio.Event) -> None:
+        self.host = host
+        self.port = port
+        self._closing = closing
+
+    async def lost(self) -> HostError:
+        await self._closing.wait()
+        return LinkDown("The watch of this machine was closed.")
 
 
 class _Process(RunningCommand, asyncio.SubprocessProtocol):

@@ -16,7 +16,7 @@ import httpx
 
 from probes.clock import SYSTEM, Clock
 from probes.command import complete, fresh
-from probes.host import Completed, HostError, LinkDown, LinkRefused, Stream
+from probes.host import Completed, Forward, HostError, LinkDown, LinkRefused, Stream
 from probes.readings import LinkReading, LinkState
 from probes.ssh_config import Access, parse_target, route
 from probes.ssh_errors import Failure
@@ -161,6 +161,11 @@ class SshHost:
 
         async with tunnel(self._current, self._socket(), way, tls) as transport:
             yield transport
+
+    @asynccontextmanager
+    async def forward(self, host: str, port: int, *, socket: str = "") -> AsyncIterator[Forward]:
+        async with self._current().forward(host, port, socket) as way:
+            yield way
 
     # --- helpers
 

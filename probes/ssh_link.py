@@ -30,6 +30,7 @@ CHANNELS = 6
 """at once on one connection; OpenSSH allows 10 (MaxSessions)."""
 OPEN_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
+LOOPBACK = "127.0.0.1"
 
 Ends = tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]
 """What comes from the other side of a connection, and what goes there."""
@@ -239,6 +240,24 @@ class Link:
         return self._way(self._connection.open_unix_connection, (path,), path, remedy)
 
     @asynccontextmanager
+    async def forward(self, address: str, port: int, path: str = "") -> AsyncIterator[Forwarded]:
+        """As ``Host.forward``. Connections are no sessions: MaxSessions does not count them."""
+        try:
+            if path:
+                listener = await self._connection.forward_local_port_to_path(LOOPBACK, 0, path)
+            else:
+                listener = await self._connection.forward_local_port(LOOPBACK, 0, address, port)
+        except OSError as error:
+            raise HostError(f"This machine opens no port on its loopback: {error.strerror}") from None
+        try:
+            yield Forwarded(listener.get_port(), self)
+        finally:
+            listener.close()
+            with suppress(TimeoutError):  # connections may still be open
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await listener.wait_closed()
+
+    @asynccontextmanager
     async def _way(
         self, opens: Callable[..., Awaitable[Ends]], to: tuple[object, ...], name: str, remedy: str
     ) -> AsyncIterator[Ends]:
@@ -303,6 +322,21 @@ class Link:
             ) from error
         except (asyncssh.Error, OSError) as error:
             raise self._ended(error) from None
+
+
+class Forwarded:
+    """``host.Forward`` of a link."""
+
+    host = LOOPBACK
+
+    def __init__(self, port: int, link: Link) -> None:
+        self.port = port
+        self._link = link
+
+    async def lost(self) -> HostError:
+        while not await self._link.wait_lost(3600.0):
+            continue
+        return self._link.lost or LinkDown("The connection was closed.")
 
 
 def _abandon(task: asyncio.Future[tuple[T, U]]) -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 import httpx
 
-from probes.host import Completed, Host, Stream
+from probes.host import Completed, Forward, Host, Stream
 from probes.readings import LinkReading
 
 
@@ -47,6 +47,9 @@ class OneAtATime:
         self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
     ) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
         return self._host.http(host, port, socket=socket, tls=tls)
+
+    def forward(self, host: str, port: int, *, socket: str = "") -> AbstractAsyncContextManager[Forward]:
+        return self._host.forward(host, port, socket=socket)
 
     async def close(self) -> None:
         await self._host.close()

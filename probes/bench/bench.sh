@@ -104,13 +104,14 @@ say begin "done" "benchmark of $unit"
 : "${FL_DIR:=$FL_RESULTS}"
 head -c 131072 /dev/zero >"$reserve" || fail "nothing was measured"
 mv -- "$FL_STAGE/order.json" "$FL_RESULTS/order.json" || fail "cannot write to $FL_RESULTS"
+unset OPENAI_API_KEY # whoever runs this may have one, which is for another server
 while IFS= read -r entry; do
   export "${entry?}"
 done <"$FL_STAGE/environment"
 rm -f -- "$FL_STAGE/environment"
 IFS= read -r folder <"$FL_STAGE/folder"
 cd -- "${folder:-/}" 2>/dev/null || cd /
-export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 FL_DIR FL_ID
+export PYTHONUNBUFFERED=1 FL_DIR FL_ID
 began=$(date +%s)
 
 say help begun "asking which options this vLLM has"

@@ -50,6 +50,11 @@ class Told:
         self._error_open = False
         self.ended = False
 
+    @property
+    def before_any_run(self) -> bool:
+        """Nothing was measured yet."""
+        return self._part == 0
+
     def restart(self) -> None:
         self._skip = self._taken
 

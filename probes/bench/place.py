@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probes.arguments import arguments, model, option
 from probes.arguments import words as words_of
 from probes.endpoint import Endpoint, endpoint_from, endpoint_of
 from probes.host import Host
-from probes.hosts import LOCAL
 from probes.interpreter import PYTHON, interpreters
 from probes.operate.orders import Rights
 from probes.probe import ProbeFailed, words
@@ -41,8 +39,8 @@ class Place(Struct, frozen=True, kw_only=True):
     """``command``: words before ``bench serve``; ``python``: a Python that reaches the server; ``inside``: what goes
     before a command where the server is in a container. ``endpoint``: of the server, as seen from there; ``outside``:
     as seen from the host. ``user``: whom it is to run as; "" for root or the login. ``environment``: NAME=VALUE, no
-    secret among them. ``tokenizer``, ``model``: as the server was given them; ``folder``: in which it was given them, ""
-    where that is not known."""
+    secret among them. ``tokenizer``, ``model``: as the server was given them; ``folder``: in which it was given
+    them, "" where that is not known. ``here``: it is this machine, not the host."""
 
     command: tuple[str, ...]
     python: tuple[str, ...]
@@ -57,6 +55,7 @@ class Place(Struct, frozen=True, kw_only=True):
     trust_remote_code: bool = False
     container: str = ""
     folder: str = ""
+    here: bool = False
     invocation: str = ""
 
 
@@ -101,41 +100,51 @@ def api_key(unit: Unit) -> str:
     return "" if "$" in given else given
 
 
-async def find_place(host: Host, rights: Rights, unit: Unit, endpoint: str = "") -> Place:
-    """Raises ProbeFailed where there is none, and what the host raises. ``endpoint``: the operator's word for it."""
+def about(unit: Unit, endpoint: str = "") -> Place:
+    """What is known of the server wherever it is measured from; what is to run there is left open. ``endpoint``: the
+    operator's word for it. Raises BadEndpoint."""
     argv = unit.argv
     shown = words_of(unit.reading.exec_start)
     outside = endpoint_from(endpoint) if endpoint else endpoint_of(argv if not _container(shown) else shown)
+    return Place(
+        command=(),
+        python=(),
+        endpoint=outside,
+        outside=outside,
+        model=model(argv),
+        tokenizer=option(argv, "--tokenizer") or "",
+        tokenizer_mode=option(argv, "--tokenizer-mode") or "",
+        trust_remote_code=option(argv, "--trust-remote-code") is not None,
+        invocation=unit.reading.invocation,
+    )
+
+
+async def find_place(host: Host, rights: Rights, unit: Unit, endpoint: str = "", *, also: Sequence[str] = ()) -> Place:
+    """On the server's host. Raises ProbeFailed where there is none, and what the host raises. ``endpoint``: the
+    operator's word for it; ``also``: what may run vLLM's command line there besides."""
+    argv = unit.argv
+    shown = words_of(unit.reading.exec_start)
+    place = about(unit, endpoint)
+    outside = place.outside
     if outside.socket:
         raise ProbeFailed(
             f"The server listens on the Unix socket {outside.socket} only, which `vllm bench serve` cannot ask",
             "Let it listen on a loopback port too.",
             state="missing",
         )
-    common = {
-        "outside": outside,
-        "model": model(argv),
-        "tokenizer": option(argv, "--tokenizer") or "",
-        "tokenizer_mode": option(argv, "--tokenizer-mode") or "",
-        "trust_remote_code": option(argv, "--trust-remote-code") is not None,
-        "invocation": unit.reading.invocation,
-    }
     if _container(shown):
-        return await _contained(host, rights, shown, argv, common)
-    candidates = commands(argv)
-    if host.name == LOCAL and find_spec("vllm") is not None:
-        candidates = (*candidates, (sys.executable, *MODULE))  # our own, by the extra [server]
+        return await _contained(host, rights, shown, argv, place)
+    candidates = (*commands(argv), *((tuple(also),) if also else ()))
     found, folder = await _executable(host, rights, unit, candidates)
     if found is None:
         raise ProbeFailed(_nothing(argv, host.name), INSTALL, state="missing")
-    return Place(
+    return replace(
+        place,
         command=found,
         python=(python_of(found),),
-        endpoint=outside,
         user=unit.reading.user if unit.reading.user != "root" else "",
         environment=passed(unit.environment),
         folder=folder,
-        **common,  # type: ignore[arg-type]
     )
 
 
@@ -225,11 +234,9 @@ def _container(shown: Sequence[str]) -> str:
     return shown[0] if PurePosixPath(shown[0]).name in RUNTIMES else ""
 
 
-async def _contained(
-    host: Host, rights: Rights, shown: Sequence[str], argv: Sequence[str], common: dict[str, object]
-) -> Place:
+async def _contained(host: Host, rights: Rights, shown: Sequence[str], argv: Sequence[str], place: Place) -> Place:
     runtime = _container(shown)
-    name = option(shown, "--name") or await _by_port(host, rights, runtime, common["outside"])
+    name = option(shown, "--name") or await _by_port(host, rights, runtime, place.outside.port)
     port = option(argv, "--port") or ""
     inner = Endpoint(port=int(port) if port.isdigit() else 8000)
     asked = [
@@ -251,20 +258,19 @@ async def _contained(
             state="missing",
         )
     handed = [word for variable in _TO_CONTAINER for word in ("-e", variable)]
-    return Place(
+    return replace(
+        place,
         command=(runtime, "exec", *handed, name, found[0]),
         python=(runtime, "exec", "-i", "-e", "FL_METRICS", "-e", "FL_DIR", "-e", "OPENAI_API_KEY", name, found[-1]),
         inside=(runtime, "exec", name),
         endpoint=inner,
         container=name,
-        **common,  # type: ignore[arg-type]
     )
 
 
-async def _by_port(host: Host, rights: Rights, runtime: str, outside: object) -> str:
+async def _by_port(host: Host, rights: Rights, runtime: str, port: int) -> str:
     """The one container that runs with the server's port."""
     done = await host.run([*rights.prefix, runtime, "ps", "--format", "{{.Names}}\t{{.Ports}}"], timeout=30.0)
-    port = outside.port if isinstance(outside, Endpoint) else 0
     rows = [line.split("\t") for line in done.stdout.decode("utf-8", "backslashreplace").splitlines()]
     found = [row[0] for row in rows if len(row) > 1 and f":{port}->" in row[1]]
     if len(found) == 1:

@@ -18,6 +18,18 @@ from msgspec.structs import replace
 
 from probes.bench.facts import gpu_facts
 from probes.bench.flags import flags, refused, tokenizer_of
+from probes.bench.here import (
+    MEASURED,
+    RIGHTS,
+    Here,
+    cancel_here,
+    from_where,
+    no_tokenizer,
+    own,
+    place_here,
+    reached,
+    under_way_here,
+)
 from probes.bench.orders import DUTY, BenchOrder
 from probes.bench.output import Told, environment
 from probes.bench.place import Place, api_key, find_place, look_at
@@ -27,13 +39,14 @@ from probes.clock import SYSTEM, Clock
 from probes.endpoint import BadEndpoint
 from probes.health import MARK
 from probes.host import Host, HostError, LinkDown, LinkRefused
+from probes.hosts import LOCAL
 from probes.operate.actions import plain_who
 from probes.operate.asked import ask, going
 from probes.operate.begin import Load, begin
 from probes.operate.follow import follow
 from probes.operate.orders import Rights, UnderWay
 from probes.operate.scripts import GOING, KILL
-from probes.probe import words
+from probes.probe import ProbeFailed, words
 from probes.readings import BenchReading
 from probes.unit import full_name
 
@@ -69,16 +82,21 @@ def follow_bench(
 async def bench_under_way(host: Host, rights: Rights, unit: str) -> UnderWay | None:
     """The benchmark that runs on the unit now, by whomever. Raises what ``Host.run`` does."""
     done = await ask(host, rights, GOING, unit, duty=DUTY)
-    return going(done.stdout.decode("utf-8", "backslashreplace"), full_name(unit))
+    there = going(done.stdout.decode("utf-8", "backslashreplace"), full_name(unit))
+    return there if there is not None else await under_way_here(host, unit)
 
 
 async def cancel_bench(host: Host, rights: Rights, going: BenchOrder | UnderWay) -> str:
     """End it now. Why that could not be asked; empty when it was: its readings then end with outcome cancelled."""
     try:
         done = await ask(host, rights, KILL, going.unit, id=going.id, duty=DUTY)
+        why = "" if done.status == 0 else words(done.stderr) or f"systemctl kill ended with {done.status}"
     except HostError as error:
-        return error.reason
-    return "" if done.status == 0 else words(done.stderr) or f"systemctl kill ended with {done.status}"
+        why = error.reason
+    try:
+        return why and (why if await cancel_here(host, going.unit) else "")
+    except HostError:
+        return why
 
 
 async def _bench(
@@ -91,10 +109,15 @@ async def _bench(
         if not order.levels:
             raise HostError(f"The preset {order.preset} measures nothing")
         unit = await look_at(host, order.unit, user=order.user)
-        place = await find_place(host, rights, unit, order.endpoint)
+        try:
+            place = await find_place(host, rights, unit, order.endpoint, also=own() if host.name == LOCAL else ())
+        except ProbeFailed as error:
+            if host.name == LOCAL:
+                raise
+            place = place_here(unit, order.endpoint, error)
+            yield told.reading(clock.now(), "look", "note", error.reason)
         outside = replace(place.outside, ca=order.tls_ca, verify=order.tls_verify)
-        facts = {"command": " ".join([*place.command, "bench", "serve"]), **await gpu_facts(host)}
-        yield told.reading(clock.now(), "look", "done", f"with {facts['command']}", facts=facts)
+        yield _looked(told, clock, place, await gpu_facts(host))
         key = key or api_key(unit)
         server = await prove(host, outside, key, clock)
         why = refused(order, server)
@@ -117,7 +140,35 @@ async def _bench(
         yield told.reading(
             clock.now(), "ready", "warn", f"{server.running:.0f} requests of others were at work when it began"
         )
-    load = _load(order, place, server, key)
+    if not place.here:
+        cannot: BenchReading | None = None
+        async with aclosing(_measure(host, rights, order, _load(order, place, server, key), clock, told)) as readings:
+            async for reading in readings:
+                if reading.stage == "end" and reading.outcome == "failed" and told.before_any_run and own():
+                    cannot = reading
+                    break
+                yield reading
+        if cannot is None:
+            return
+        told = Told(order)
+        place = place_here(unit, order.endpoint, HostError(cannot.text))
+        yield replace(cannot, stage="look", outcome="note", text=f"the server's own vLLM cannot: {cannot.text}")
+        yield _looked(told, clock, place, {})
+    async with aclosing(_from_here(host, order, place, server, key, clock, told)) as readings:
+        async for reading in readings:
+            yield reading
+
+
+def _looked(told: Told, clock: Clock, place: Place, found: dict[str, str]) -> BenchReading:
+    facts = {"command": " ".join([*place.command, "bench", "serve"]), **found}
+    whose = "this machine's " if place.here else ""
+    return told.reading(clock.now(), "look", "done", f"with {whose}{facts['command']}", facts=facts)
+
+
+async def _measure(
+    host: Host, rights: Rights, order: BenchOrder, load: Load, clock: Clock, told: Told
+) -> AsyncGenerator[BenchReading, None]:
+    """The steps, on this host."""
     async with aclosing(begin(host, rights, order, load, f"benchmark of {order.unit}", DUTY)) as said:
         async for word in said:
             yield told.reading(clock.now(), *word)
@@ -128,11 +179,46 @@ async def _bench(
             yield reading
 
 
+async def _from_here(
+    host: Host, order: BenchOrder, place: Place, server: Server, key: str, clock: Clock, told: Told
+) -> AsyncGenerator[BenchReading, None]:
+    """The steps, on this machine, through a port of its loopback that leads to the server."""
+    why = no_tokenizer(order, tokenizer_of(place, server))
+    if why:
+        yield told.reading(clock.now(), "end", "refused", why)
+        return
+    if where := from_where(host):
+        yield told.reading(clock.now(), "ready", "warn", f"measured {where}", facts={MEASURED: where})
+    here = Here(host, order, clock)
+    try:
+        async with host.forward(place.outside.host, place.outside.port, socket=place.outside.socket) as way:
+            load = _load(here.order, reached(place, way), server, key)
+            watch = asyncio.create_task(here.end_with(way))
+            try:
+                async with aclosing(_measure(here.machine, RIGHTS, here.order, load, clock, told)) as readings:
+                    async for reading in readings:
+                        if reading.stage == "end":
+                            here.over()
+                            if here.why:
+                                reading = replace(reading, outcome="failed", text=here.why)
+                            elif reading.outcome == "failed":
+                                reading = replace(reading, text=f"on this machine, {reading.text}")
+                        yield reading
+            finally:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+                await here.leave()
+    except HostError as error:
+        yield told.reading(clock.now(), "end", "failed", error.reason)
+
+
 def _load(order: BenchOrder, place: Place, server: Server, key: str) -> Load:
     """The files that are handed over."""
     host = place.endpoint.host
     given = dict(entry.split("=", 1) for entry in place.environment)
     given |= {"NO_PROXY": f"{host},localhost,127.0.0.1", "no_proxy": f"{host},localhost,127.0.0.1"}
+    if not place.here:  # here the tokenizer may come from the hub
+        given |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     given["FL_METRICS"] = f"{place.endpoint.url}/metrics?{MARK}"
     if key:
         given["OPENAI_API_KEY"] = key

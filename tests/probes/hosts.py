@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import httpx
 
-from probes.host import CommandTimeout, Completed, HostError, LinkDown
+from probes.host import CommandTimeout, Completed, Forward, HostError, LinkDown
+from probes.local import LocalHost
 from probes.readings import LinkReading, Reading
 
 R = TypeVar("R", bound=Reading)
@@ -159,6 +160,11 @@ class PlainHost:
     ) -> AsyncIterator[httpx.AsyncBaseTransport]:
         async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or True) as transport:
             yield transport
+
+    @asynccontextmanager
+    async def forward(self, host: str, port: int, *, socket: str = "") -> AsyncIterator[Forward]:
+        async with LocalHost().forward(host, port, socket=socket) as way:
+            yield way
 
     async def close(self) -> None:
         for process in list(self._running):

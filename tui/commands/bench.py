@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from probes.bench.here import MEASURED
 from probes.bench.run import bench_under_way, cancel_bench
 from probes.command import plain
 from probes.host import Host, HostError
@@ -95,10 +96,9 @@ async def _run(
         except asyncio.CancelledError:
             bench = looking.view.benchmark
             if bench is not None and bench.state == "running":
-                print(
-                    "it goes on on the host: the same command finds it again, firstlight bench cancel ends it",
-                    file=sys.stderr,
-                )
+                goes_on = "it goes on on the host: the same command finds it again, firstlight bench cancel ends it"
+                ended = "it is ended: it was measured from this machine"
+                print(ended if MEASURED in bench.facts else goes_on, file=sys.stderr)
             raise
         finally:
             await looking.close()

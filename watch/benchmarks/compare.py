@@ -17,12 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from probes.bench.here import MEASURED
 from watch.benchmarks.result import BenchResult, Latency
 
 DRAWS = 2000
 LEVEL = 0.95
 SAME = 0.02
 """Ratios nearer to 1 than this are called level: no operator would act on them."""
+ON_THE_SERVER = "on the server's own host"
 TOKENS_TOLERANCE = 0.02
 """Random prompts are tokenised anew by each server: their totals may differ by this share."""
 
@@ -104,6 +106,9 @@ def compare(a: Side, b: Side) -> Comparison:
     levels = [level for level in _levels(a) if level in _levels(b)]
     if not levels:
         refused.append(f"no load level in common ({_list(_levels(a))} against {_list(_levels(b))})")
+    here, there = a.facts.get(MEASURED, ""), b.facts.get(MEASURED, "")
+    if bool(here) != bool(there):
+        refused.append(f"measured differently: {a.name} {here or ON_THE_SERVER}, {b.name} {there or ON_THE_SERVER}")
     for level in levels:
         refused += _way(level, _at(a, level), _at(b, level))
     points = tuple(_point(level, _at(a, level), _at(b, level)) for level in levels if _all_usable(a, b, level))

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from probes.bench.here import MEASURED
 from probes.readings import BenchReading
 from watch.benchmarks.compare import Comparison, Side, compare
 from watch.benchmarks.result import BadResult, BenchResult, Speculation, read_result
@@ -63,7 +64,7 @@ def facts_of(view: View, bench: BenchView, load: LoadRecord | None) -> dict[str,
     for name, version in (load.versions if load is not None else {}).items():
         if name not in ("vllm", "sglang"):
             facts[name] = version
-    for key in ("gpu", "topology", "model"):
+    for key in ("gpu", "topology", "model", MEASURED):
         if bench.facts.get(key):
             facts[{"gpu": "GPUs"}.get(key, key)] = bench.facts[key]
     for asked in view.asked:

@@ -48,7 +48,7 @@ async def prove(host: Host, endpoint: Endpoint, key: str, clock: Clock) -> Serve
     """Ask it. Raises ProbeFailed where it is not ready for us, one sentence with a remedy; BadEndpoint for a tls_ca
     that is none; and what the host raises."""
     async with (
-        host.http(endpoint.host, endpoint.port, tls=endpoint.trust()) as transport,
+        host.http(endpoint.host, endpoint.port, socket=endpoint.socket, tls=endpoint.trust()) as transport,
         client(transport, endpoint, key) as asks,
     ):
         card = await _card(asks)

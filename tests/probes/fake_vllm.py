@@ -2,14 +2,17 @@
 """A `vllm` of which only `bench serve` works: it prints what a real one printed and leaves what a real one left, or
 fails in the way that the file ``mode`` beside it names. It notes how it was called in the file ``calls``.
 
-Modes: good, slow (goes on for ever), and the failures of the issue: see ``FAILURES`` and ``main``. ``serve`` starts
-``model_server.py`` from beside it, for hosts of which the tests see no more than files.
+Modes: good, slow (goes on for ever), asks (twenty requests of the server at once), and the failures of the issue: see
+``FAILURES`` and ``main``. ``serve`` starts ``model_server.py`` from beside it, for hosts of which the tests see no more
+than files.
 """
 
+import http.client
 import json
 import os
 import sys
 import time
+import urllib.parse
 from pathlib import Path
 
 HERE = Path(os.environ.get("FAKE_VLLM") or Path(__file__).resolve().parent)
@@ -56,8 +59,7 @@ def main(argv: list[str]) -> int:
     kept = {name: os.environ[name] for name in ("OPENAI_API_KEY", "HF_HUB_OFFLINE", "PYTHONUNBUFFERED", "NO_PROXY")
             if name in os.environ}  # fmt: skip
     with (HERE / "calls").open("a") as calls:
-        calls.write(json.dumps({"argv": argv, "environment": kept, "uid": os.getuid(),
-                                "folder": os.getcwd()}) + "\n")
+        calls.write(json.dumps({"argv": argv, "environment": kept, "uid": os.getuid(), "folder": os.getcwd()}) + "\n")
     if mode in ("no-bench", "no-module"):
         print(FAILURES[mode][1], file=sys.stderr)
         return FAILURES[mode][0]
@@ -78,6 +80,15 @@ def main(argv: list[str]) -> int:
         return FAILURES[mode][0]
     sys.stdout.buffer.write((HERE / "log").read_bytes().partition(b"=====")[0])
     sys.stdout.flush()
+    if mode == "asks":
+        where = urllib.parse.urlsplit(value(argv, "--base-url"))
+        asks = [http.client.HTTPConnection(where.hostname or "", where.port, timeout=20) for _ in range(20)]
+        for one in asks:
+            one.connect()
+        for one in asks:
+            one.request("GET", "/v1/models", headers={"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY')}"})
+        answers = [one.getresponse().status for one in asks]
+        (HERE / "answers").write_text(json.dumps(answers))
     while mode == "slow":
         time.sleep(0.1)
     if mode == "none":

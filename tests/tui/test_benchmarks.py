@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from probes.bench.here import MEASURED
 from probes.host import HostError, LinkDown
 from tests.tui import acting, benching, views
 from tests.tui.benching import BASELINE, NGRAM, Led, filled, sweep
@@ -467,3 +468,12 @@ def test_the_whole_of_a_comparison_at_every_width(tmp_path: Path) -> None:
         text = "\n".join(row.text for row in comparison_rows(found, (summaries(a), summaries(b)), width, 30))
         for word in ("Worse", "concurrency 64", "0.87", "What else differs", "one run each"):
             assert word in text, width
+
+
+def test_where_it_runs_decides_what_ends_it() -> None:
+    def said(**facts: str) -> str:
+        view = benching.running(facts=facts)
+        return " ".join(row.text.strip() for row in rows_of(Scene(view), 80, alone=False))
+
+    assert "leaving firstlight, does not end it" in said()
+    assert "through the SSH connection, and ends with that" in said(**{MEASURED: "through the SSH tunnel from laptop"})

@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from probes.bench.here import MEASURED
 from tui.benchmarks.words import STATES, VERDICTS, pair, value
 from tui.operations.flow import flow
 from tui.scene import GPU_INTERVAL, METRICS_INTERVAL, Scene
@@ -50,6 +51,8 @@ def rows_of(scene: Scene, width: int, *, alone: bool) -> list[Row]:
         if alone:
             rows += [Row(), Row()(f" {beside_title(scene)}", "title"), *beside_rows(scene, width)]
         said = "It runs on the server's host: a lost link, or leaving firstlight, does not end it."
+        if bench.facts.get(MEASURED):
+            said = "It runs on the machine of whoever began it, through the SSH connection, and ends with that."
         rows += [Row(), *paragraph(said, width - 2, "muted", indent=1)]
     return rows
 

@@ -45,8 +45,22 @@ def test_gpu_ngram_against_its_baseline() -> None:
     assert "one run each: how much two runs of the same configuration differ is unknown" in found.doubts
     assert found.regression() == pytest.approx(1 - 2823.85 / 3302.48, abs=1e-4)
     by_name = {ratio.name: ratio for ratio in point.ratios}
-    assert by_name["TTFT median"].word == "better", "lower is better: 116.5 ms against 200.7 ms"
-    assert by_name["TPOT p99"].word == "worse"
+    # 384 requests in the same times; latencies in ms as vLLM has them, lower is better
+    for name, before, after, word in (
+        ("request throughput", 384 / 44.6501, 384 / 52.2181, "worse"),
+        ("TTFT median", 200.70, 116.52, "better"),
+        ("TTFT p99", 1634.65, 2231.95, "worse"),
+        ("TPOT median", 8.74, 7.58, "better"),
+        ("TPOT p99", 11.94, 33.45, "worse"),
+    ):
+        ratio = by_name[name]
+        assert (ratio.a, ratio.b) == (pytest.approx(before, rel=1e-3), pytest.approx(after, rel=1e-3)), name
+        assert ratio.ratio == pytest.approx(after / before, rel=2e-3)
+        assert ratio.word == word
+    # 108050 tokens accepted in 34164 drafts
+    (run,) = side("n-gram", "gpu-h200x2/b1-ngram-cold-cache/bench.spec.json").runs
+    assert run.speculation is not None
+    assert run.speculation.length == pytest.approx(1 + 108050 / 34164)
 
 
 def test_cpu_ngram_loses_with_the_larger_model() -> None:
@@ -57,7 +71,15 @@ def test_cpu_ngram_loses_with_the_larger_model() -> None:
     ratios = {point.level: round(point.throughput.ratio, 3) for point in found.points}
     # 9.28 / 10.46 tokens a second at concurrency 4; 8.85 / 10.58 at 0.5 requests a second
     assert ratios == {"concurrency 4": 0.888, "0.5 requests/s": 0.836}
-    assert found.verdict.endswith("worse at every load level")
+    # 1024 tokens in 97.9281 s and in 110.3269 s; 512 in 48.3956 s and in 57.8725 s
+    assert [point.throughput.ratio for point in found.points] == [
+        pytest.approx(97.9281 / 110.3269, abs=1e-5),
+        pytest.approx(48.3956 / 57.8725, abs=1e-5),
+    ]
+    # the geometric mean of both; (1024 × 3.9213 + 512 × 3.4711) / 1536 tokens a step
+    assert found.verdict == (
+        "n-gram: 0.86 × baseline output tokens per second, acceptance length 3.8; worse at every load level"
+    )
 
 
 def test_cpu_ngram_wins_with_the_small_model() -> None:
@@ -67,7 +89,15 @@ def test_cpu_ngram_wins_with_the_small_model() -> None:
     )
     # 114.89 / 31.54 and 297.84 / 103.72
     assert [round(point.throughput.ratio, 2) for point in found.points] == [3.64, 2.87]
-    assert found.verdict.endswith("better at every load level")
+    # 768 tokens in 24.3475 s and in 6.6848 s; 2048 in 19.7457 s and in 6.8763 s
+    assert [point.throughput.ratio for point in found.points] == [
+        pytest.approx(24.3475 / 6.6848, abs=1e-4),
+        pytest.approx(19.7457 / 6.8763, abs=1e-4),
+    ]
+    # √(3.642 × 2.872); (768 × 5.3529 + 2048 × 5.4624) / 2816 tokens a step
+    assert found.verdict == (
+        "n-gram: 3.23 × baseline output tokens per second, acceptance length 5.4; better at every concurrency"
+    )
     assert found.regression() == 0.0
 
 
@@ -96,6 +126,20 @@ def test_another_way_of_measuring_is_named_and_refused() -> None:
     found = compare(side("a", base), Side(name="b", runs=(longer,)))
     assert found.verdict == ""
     assert "measured differently at concurrency 4: number of prompts 16 against 32" in found.refused
+
+
+def test_measured_through_a_tunnel_and_on_the_server_is_not_the_same() -> None:
+    base = "cpu-small-baseline/bench-c4-result.json"
+    way = "through the SSH tunnel from laptop"
+    there, here = side("baseline", base), side("run 2", base, measured=way)
+    found = compare(there, here)
+    assert found.verdict == ""
+    assert found.regression() is None
+    assert f"measured differently: baseline on the server's own host, run 2 {way}" in found.refused
+    assert compare(here, there).verdict == ""
+    alike = compare(here, side("run 3", base, measured="through the SSH tunnel from desk"))
+    assert alike.verdict, "with its like"
+    assert ("measured", way, "through the SSH tunnel from desk") in alike.differs
 
 
 def test_what_else_differs_stands_beside_the_verdict() -> None:

@@ -153,8 +153,8 @@ def verdict(a: Side, b: Side, points: Sequence[Point]) -> str:
     if len(points) == 1:
         text += f"; {words[points[0].level]} at {points[0].level}"
     elif len(kinds) == 1:
-        word = kinds.pop()
-        text += "; level at every load level" if word == "level" else f"; {word} at every load level"
+        every = "concurrency" if all(point.concurrency is not None for point in points) else "load level"
+        text += f"; {kinds.pop()} at every {every}"
     else:
         text += "; " + ", ".join(
             f"{word} at {_list([level for level in words if words[level] == word])}"

@@ -86,10 +86,14 @@ async def _run(
         need_terminal("firstlight watch")
         await drawing
         await show(desk.watching, config, desk)
-        paths = [path for desk in watches.opened if (path := desk.watching.status().recording)]
-    for path in paths:
-        print(f"recorded in {path}.gz", file=sys.stderr)
-        for report in beside_of(Path(path)):
+        tapes = [desk.watching.tape for desk in watches.opened]
+    for tape in tapes:
+        if tape.stopped:
+            print(f"firstlight: {plain(tape.stopped)}", file=sys.stderr)
+        if tape.path is None:
+            continue
+        print(f"recorded in {tape.path}", file=sys.stderr)
+        for report in beside_of(tape.path):
             if report.exists():
                 print(f"reported in {report}", file=sys.stderr)
     return Exit.OK

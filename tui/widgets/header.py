@@ -169,7 +169,7 @@ def _elapsed(view: View) -> Row:
     if view.state in ("failed", "stopped"):
         ended = load.ended if load.ended is not None else view.now
         return Row()("after ", "muted")(f"{late}{elapsed(ended - load.started)}")(
-            f", {about(view.now - ended)} ago" if load.ended is not None else "", "muted"
+            _ago(view.now - ended) if load.ended is not None else "", "muted"
         )
     return Row()(f"{late}{elapsed(view.now - load.started)}")(" elapsed", "muted")
 
@@ -263,3 +263,7 @@ def _width_of(pieces: Sequence[Piece]) -> int:
 
 def _width(row: Row) -> int:
     return cell_len(row.text)
+
+
+def _ago(seconds: float) -> str:
+    return f", {about(seconds)} ago" if seconds >= 1 else ", just now"

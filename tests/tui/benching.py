@@ -113,7 +113,7 @@ def failing() -> View:
 
 WORSE = (
     "n-gram: 0.87 × baseline output tokens per second (over the levels 0.84–0.90), acceptance length 1.2;"
-    " worse at every load level"
+    " worse at every concurrency"
 )
 DIFFERS = (
     ("--speculative-config", "–", '{"method": "ngram", "num_speculative_tokens": 5}'),

@@ -57,9 +57,9 @@ esac
 """
 """Asks: ``show`` (the host's time in seconds on the first line, then the properties), ``cat``, ``near`` (a unit name
 first on each line), ``env PATH`` (an environment file), ``argv CGROUP`` (for each process of the group the byte 036,
-its pid, and its arguments, one a line), ``packages PID PROGRAM`` (names of the folders in which pip notes name and version
-of what is installed beside that program, as the process sees them or as we do). ``--timestamp`` is there from systemd 247 on; older ones print seconds, in UTC
-because of TZ."""
+its pid, and its arguments, one a line), ``packages PID PROGRAM`` (names of the folders in which pip notes name and
+version of what is installed beside that program, as the process sees them or as we do). ``--timestamp`` is there from
+systemd 247 on; older ones print seconds, in UTC because of TZ."""
 
 EVERY = 5.0
 SUFFIXES = (".service", ".scope", ".slice", ".socket", ".target", ".timer", ".mount")

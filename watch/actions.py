@@ -63,6 +63,8 @@ class ActionView(Struct, frozen=True, kw_only=True):
     """in what state a failure has left the host"""
     undo: str = ""
     """what would undo it"""
+    warning: str = ""
+    """what went wrong beside the steps, and does not end them"""
     link: str = ""
     """why nothing is heard of it now; empty while it is"""
 
@@ -114,7 +116,7 @@ class _Act:
         self.first = first
         self.at = first.at
         self.steps: dict[str, _Step] = {}
-        self.fallback = self.state = self.undo = self.link = ""
+        self.fallback = self.state = self.undo = self.link = self.warning = ""
         self.end: OperatorAction | None = None
 
     def take(self, reading: OperatorAction) -> None:
@@ -127,6 +129,8 @@ class _Act:
             self.state = reading.detail
         elif reading.outcome == "undo":
             self.undo = reading.detail
+        elif reading.outcome == "warning":
+            self.warning = reading.detail
         elif reading.step == "begin":
             found = _INSTEAD.search(reading.detail)
             self.fallback = found[1] if found is not None else self.fallback
@@ -156,6 +160,7 @@ class _Act:
             detail=end.detail if end is not None else "",
             state=self.state,
             undo=self.undo,
+            warning=self.warning,
             link=self.link if end is None else "",
         )
 

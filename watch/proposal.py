@@ -31,6 +31,9 @@ class Proposal(Struct, frozen=True, kw_only=True):
     other: UnderWay | None = None
     files: UnitFiles | None = None
     wanted: tuple[File, ...] = ()
+    environment: dict[str, str] = {}
+    """the environment files as they are, without their secrets; ``wanted_environment``: as they were"""
+    wanted_environment: dict[str, str] = {}
     saved: Saved | None = None
     plan: Plan | None = None
     failed: tuple[FailedArgument, ...] = ()
@@ -129,6 +132,19 @@ def differences(proposal: Proposal) -> tuple[tuple[Change, ...], tuple[Change, .
         return (), ()
     before, after = joined(proposal.files.files), joined(after_plan(proposal.files.files, proposal.plan))
     return argument_changes(before, after), setting_changes(before, after)
+
+
+def environment_notes(changes: Sequence[Change]) -> tuple[str, ...]:
+    """That a roll-back leaves environment files as they are, where that makes a difference."""
+    names: dict[str, list[str]] = {}
+    for change in changes:
+        path, _, name = change.key.partition(" ")
+        names.setdefault(path, []).append(name)
+    return tuple(
+        f"{path} was another then ({', '.join(found[:6])}{' …' if len(found) > 6 else ''}): it is no part of the unit"
+        " and stays as it is now"
+        for path, found in names.items()
+    )
 
 
 def after_plan(files: Sequence[File], plan: Plan) -> tuple[File, ...]:

@@ -108,8 +108,10 @@ def setting_changes(old: str, new: str) -> tuple[Change, ...]:
 
 
 def environment_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Change, ...]:
-    """What differs between two sets of environment files (text by path), by ``PATH NAME``."""
-    return _differing(_variables(old), _variables(new))
+    """What differs between two sets of environment files (text by path), by ``PATH NAME``; of files that both have:
+    one that is not there may be one that could not be read."""
+    both = old.keys() & new.keys()
+    return _differing(*(_variables({path: text for path, text in one.items() if path in both}) for one in (old, new)))
 
 
 def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Change, ...]:
@@ -180,6 +182,7 @@ def _opened(arguments: Mapping[str, str], key: str, members: Mapping[str, str]) 
         elif name not in out:
             out[name] = value
     return out
+
 
 def _arguments(text: str) -> dict[str, str]:
     found = commands(effective(settings(text), "ExecStart"))

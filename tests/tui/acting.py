@@ -57,8 +57,12 @@ NONE = Rights(level="none", login="guest", reason="guest may not manage units: s
 WHO = "ann@laptop"
 
 
+VERSIONS = {"vllm": "0.25.1", "torch": "2.9.0+cu128", "driver": "580.95.05"}
+
+
 def revision(id: int, text: str, age: float, **more: object) -> Revision:
     at = views.NOW - age
+    more.setdefault("versions", VERSIONS if id > 1 else {**VERSIONS, "vllm": "0.24.0"})
     made = Revision(
         id=id, target=views.TARGET, unit=views.UNIT, text=joined([File(PATH, text)]), first_seen=at, last_seen=at
     )
@@ -116,7 +120,9 @@ class Still(Operations):
     async def complete(self, draft: Proposal) -> Proposal:
         if self.silent:
             return draft
-        files = UnitFiles(unit=self.unit, load="loaded", files=(File(PATH, BAD),))
+        picture = self.desk.watching.view(views.NOW)
+        load = picture.unit_reading.load if picture.unit_reading is not None else "loaded"
+        files = UnitFiles(unit=self.unit, load=load, files=(File(PATH, BAD),))
         made = plan(files, draft.wanted) if draft.wanted else None
         return replace(draft, rights=self.rights, other=self.other, files=files, plan=made, whole=True)
 

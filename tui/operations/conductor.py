@@ -28,7 +28,7 @@ from tui.screens.choice import Choice
 from watch.history import Revision
 from watch.precheck import Precheck, precheck
 from watch.proposal import VERBS, Proposal, order
-from watch.revisions import joined
+from watch.revisions import environment_changes, joined, version_changes
 from watch.view import View
 
 if TYPE_CHECKING:
@@ -249,6 +249,10 @@ class Conductor:
             "what runs now" if running is not None else "",
             revision.text,
             failed=[one.change for one in found.failed_in(revision.text)],
+            versions=version_changes(running.revision.versions, revision.versions) if running is not None else (),
+            environment=environment_changes(running.revision.environment, revision.environment)
+            if running is not None
+            else (),
             proposal=draft if self.may("rollback") else None,
             rebase=going_back or running is None,
         )
@@ -327,7 +331,11 @@ class Conductor:
         if proposal.action == "undo":
             await self._propose(self.operations.draft("undo", notice=CHANGED))
             return
-        draft = replace(self.operations.draft("rollback"), wanted=proposal.wanted)
+        draft = replace(
+            self.operations.draft("rollback"),
+            wanted=proposal.wanted,
+            wanted_environment=proposal.wanted_environment,
+        )
         title = "The files of the revision"
         screen = DifferenceScreen(title, "", "", joined(proposal.wanted), proposal=draft, rebase=True, notice=CHANGED)
         accepted = await self._shown(screen, draft)

@@ -26,8 +26,8 @@ from watch.history import HistoryError, Revision
 from watch.lineage import Lineage, lineage
 from watch.plan import plan, undo
 from watch.precheck import Precheck
-from watch.proposal import Proposal, order
-from watch.revisions import split_files
+from watch.proposal import Proposal, environment_notes, order
+from watch.revisions import environment_changes, split_files
 
 READ_ONLY = "firstlight was started read-only: nothing is changed from here"
 
@@ -122,6 +122,7 @@ class Operations:
             host=self.desk.host.name,
             fallback=full_name(fallback) if fallback else "",
             wanted=split_files(revision.text, ()) if revision is not None else (),
+            wanted_environment=revision.environment if revision is not None else {},
             saved=self.undoable.saved if action == "undo" and self.undoable is not None else None,
             rights=self.rights,
             notice=notice,
@@ -136,14 +137,26 @@ class Operations:
             files = await read_files(host, rights, self.unit)
         except HostError as error:
             return replace(draft, trouble=sentence(error), whole=True)
+        environment = {path: self.desk.redactor.environment(text) for path, text in files.environment.items()}
         made = None
         if draft.action == "rollback":
             made = plan(files, draft.wanted)
+            notes = environment_notes(environment_changes(environment, draft.wanted_environment))
+            made = replace(made, notes=(*made.notes, *notes))
         elif draft.action == "undo" and draft.saved is not None:
             made = undo(files, draft.saved)
         text = "".join(file.text for file in files.files)
         failed = self.lineage().failed_in(text) if draft.action in ("start", "restart") else ()
-        return replace(draft, rights=rights, other=other, files=files, plan=made, failed=failed, whole=True)
+        return replace(
+            draft,
+            rights=rights,
+            other=other,
+            files=files,
+            environment=environment,
+            plan=made,
+            failed=failed,
+            whole=True,
+        )
 
     def lineage(self, invocation: str = "") -> Lineage:
         """The revisions of the unit, from the history."""
@@ -173,15 +186,17 @@ class Operations:
 
     def _kept_aside(self, proposal: Proposal, id: str) -> OperatorAction:
         files = proposal.files.files if proposal.files is not None else ()
+        outcome = "note"
         try:
             said = f"the files of before are kept here too: {keep_aside(self.desk.host.name, self.unit, id, files)}"
         except OSError as error:
+            outcome = "warning"
             said = f"the files of before are kept on the host alone: here it failed ({error.strerror or error})"
         return OperatorAction(
             at=self.desk.clock.now(),
             action=proposal.action,
             step="begin",
-            outcome="note",
+            outcome=outcome,
             detail=said,
             who=self.who,
             unit=self.unit,

@@ -26,6 +26,7 @@ def change_rows(
     if not changes:
         return [Row()(f" {nothing}", "muted"), Row()] if nothing else []
     rows = [Row()(f" {title}", "title")]
+    bad = {(change.key, change.new) for change in failed}
     longest = max(cell_len(safe(change.key)) for change in changes)
     column = min(_KEY, longest, max(12, width // 3))
     for change in changes:
@@ -34,7 +35,7 @@ def change_rows(
         pieces: list[tuple[str, str]] = [(f" {sign} ", f"strong {style}")]
         pieces.append((pad(key, column) + "  " if cell_len(key) <= column else key + " ", "text"))
         pieces += _value(change)
-        if change in failed:
+        if (change.key, change.new) in bad:
             pieces.append(("  ⚠ the last load failed with it", "warn"))
         rows += flow(pieces, width - 1, indent=5 + column)
     return [*rows, Row()]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -21,7 +21,7 @@ from tui.widgets.rows import Row, paragraph
 from watch.history import Benchmark, Revision
 from watch.lineage import Lineage, RevisionRow
 from watch.proposal import UNKNOWN, Proposal, after_plan
-from watch.revisions import Change, argument_changes, joined, setting_changes
+from watch.revisions import Change, argument_changes, environment_changes, joined, setting_changes
 
 OUTCOMES = {
     "ready": ("✔", "ready", "ok"),
@@ -68,6 +68,9 @@ class RevisionList(Listing):
         return rows
 
     def below(self, width: int) -> list[Row]:
+        row = self.current
+        if row is not None:
+            return [Row(), *detail_rows(row, width)]
         if self.count:
             return []
         return paragraph(
@@ -139,6 +142,25 @@ def revision_row(row: RevisionRow, zone: Zone, width: int) -> Row:
     return out
 
 
+ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
+
+
+def detail_rows(row: RevisionRow, width: int) -> list[Row]:
+    """What has no room in its row: versions, all that was measured, why it failed."""
+    revision = row.revision
+    versions = " · ".join(f"{ENGINES.get(name, name)} {version}" for name, version in revision.versions.items())
+    told = [("ran with", versions or "versions that are not known")]
+    if row.benchmark is not None:
+        told.append(("benchmark", f"{figures(row.benchmark) or 'kept'} ({row.benchmark.preset})"))
+    if row.cause:
+        told.append(("failed by", row.cause))
+    rows: list[Row] = []
+    for name, words in told:
+        first, *rest = paragraph(safe(words), width - 14)
+        rows += [Row([(f" {name:<11}", "muted"), *first]), *(Row([(" " * 12, ""), *more]) for more in rest)]
+    return rows
+
+
 def figures(benchmark: Benchmark | None) -> str:
     """``86 tok/s, TTFT 124 ms``"""
     if benchmark is None:
@@ -153,7 +175,8 @@ def figures(benchmark: Benchmark | None) -> str:
 
 class DifferenceScreen(WholeScreen):
     """``base``: the text that a revision is compared with, and in words which one that is; ``rebase``: with the
-    files on the host instead. With a proposal the way goes on to a confirmation of it once it is ``accepted``."""
+    files on the host instead. ``versions``, ``environment``: what differs in those. With a proposal the way goes on to
+    a confirmation of it once it is ``accepted``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("difference")]
 
@@ -165,6 +188,8 @@ class DifferenceScreen(WholeScreen):
         text: str,
         *,
         failed: Collection[Change] = (),
+        versions: Sequence[Change] = (),
+        environment: Sequence[Change] = (),
         proposal: Proposal | None = None,
         rebase: bool = False,
         notice: str = "",
@@ -173,6 +198,7 @@ class DifferenceScreen(WholeScreen):
         self._title = title
         self._base, self._base_words, self._text = base, base_words, text
         self._failed = failed
+        self._versions, self._environment = versions, environment
         self._rebase = rebase
         self._notice = notice
         self._proposal = proposal
@@ -184,6 +210,7 @@ class DifferenceScreen(WholeScreen):
             self._proposal = proposal
         if self._rebase and proposal.files is not None and proposal.files.files:
             self._base, self._base_words = joined(proposal.files.files), "what is on the host now"
+            self._environment = environment_changes(proposal.environment, proposal.wanted_environment)
             if proposal.plan is not None and proposal.plan.edits:
                 self._text = joined(after_plan(proposal.files.files, proposal.plan))
         if self.is_mounted:
@@ -216,8 +243,12 @@ class DifferenceScreen(WholeScreen):
             rows += [*paragraph(f"{sign} {self.obstacle}", width - 2, style, indent=1, hang=2), Row()]
         if not self._base:
             return [*rows, Row()(" … the host is asked for the files as they are", "muted")]
+        beside = [
+            *change_rows("Environment files, which a roll back leaves as they are", self._environment, width),
+            *change_rows("What it ran with", self._versions, width),
+        ]
         if self._base == self._text:
-            return [*rows, Row()(" No difference: the text is the same.", "text")]
+            return [*rows, Row()(" No difference: the text is the same.", "text"), Row(), *beside]
         rows += [
             Row()(" + ", "strong ok")("comes with it   ", "muted")("− ", "strong error")("goes   ", "muted")
             ("~ ", "strong accent")("changes: ", "muted")("[-from-]", "error")("{+to+}", "ok"),
@@ -228,6 +259,7 @@ class DifferenceScreen(WholeScreen):
             "Arguments", arguments, width, failed=self._failed, nothing="The arguments of ExecStart are the same."
         )
         rows += change_rows("Other settings", setting_changes(self._base, self._text), width)
+        rows += beside
         return [*rows, Row()(" The text", "title"), *text_rows(self._base, self._text, width)]
 
     def text(self) -> str:

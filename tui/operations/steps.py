@@ -136,6 +136,8 @@ def rows_of(scene: Scene, width: int, *, alone: bool) -> list[Row]:
         rows += [Row()(" instead  ", "muted")(safe(action.fallback), "strong"), Row()]
     if action.link:
         rows += [*paragraph(f"✖ {action.link}", width - 2, "strong warn", indent=1, hang=2), Row()]
+    if action.warning:
+        rows += [*paragraph(f"⚠ {action.warning}", width - 2, "strong warn", indent=1, hang=2), Row()]
     if not action.running:
         rows += [*_end(action, scene, width), Row()]
     for step in action.steps:

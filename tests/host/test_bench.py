@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -416,6 +417,60 @@ async def test_interrupted_and_found_again_by_the_same_command(
     status, _, err_text = await firstlight("bench", "cancel", target, benched.name)
     assert status == 7
     assert "is under way" in err_text
+
+
+PRESET = """
+[presets.here]
+concurrency = [4]
+prompts = 16
+input_len = 64
+output_len = 64
+extra = ["--tokenizer", "org/tiny"]
+"""
+
+
+async def test_from_this_machine_where_the_unit_names_no_vllm(
+    machine: Machine, target: str, keyring: Keyring, benched: Benched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a real sshd. Who interrupts it ends it."""
+    benched.install()
+    await benched.up()
+    other = Service(machine, fresh_name("proxy"))
+    other.write("[Service]\nExecStart=/bin/sleep infinity\n")
+    await other.start()
+    here = tmp_path / "bin"
+    here.mkdir()
+    (here / "vllm").write_bytes((PROGRAMS / "fake_vllm.py").read_bytes())
+    (here / "vllm").chmod(0o755)
+    (here / "log").write_bytes((RECORDINGS / "cpu-ngram/bench-c4.log").read_bytes())
+    (here / "result").write_bytes((RECORDINGS / "cpu-ngram/bench-c4-result.json").read_bytes())
+    (here / "mode").write_text("asks")
+    monkeypatch.setenv("PATH", f"{here}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    config = tmp_path / "firstlight.toml"
+    config.write_text(PRESET)
+    words = ["bench", "run", target, other.name, "--preset", "here", "--config", str(config)]
+    words += ["--endpoint", f"http://127.0.0.1:{benched.port}"]
+    status, out, err = await firstlight(*words, "--json")
+    assert status == 0, out + err
+    assert "warning: measured through the SSH tunnel from" in err
+    assert json.loads(out)["result"]["firstlight"]["facts"]["measured"].startswith("through the SSH tunnel from")
+    assert json.loads((here / "answers").read_text()) == [200] * 20
+
+    (here / "mode").write_text("slow")
+    process = await begun(*words)
+    assert process.stderr is not None
+    async with asyncio.timeout(LIMIT):
+        while b" requests" not in (line := await process.stderr.readline()):
+            assert line, "it ended before it measured"
+        process.send_signal(signal.SIGINT)
+        _, error = await process.communicate()
+    assert process.returncode == 130
+    assert b"it is ended: it was measured from this machine" in error
+    assert b"Traceback" not in error
+    assert list((tmp_path / "cache/firstlight").iterdir()) == []
+    left = await asyncio.create_subprocess_exec("pgrep", "-f", f"{here}/vllm", stdout=asyncio.subprocess.PIPE)
+    assert (await left.communicate())[0] == b""
 
 
 async def begun(*words: str) -> asyncio.subprocess.Process:

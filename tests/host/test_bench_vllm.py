@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,14 @@ input_len = 32
 output_len = 64
 repeats = 2
 limit = 600
+
+[presets.brief]
+title = "To see that it can be measured"
+concurrency = [4]
+prompts = 8
+input_len = 32
+output_len = 32
+limit = 600
 """
 
 
@@ -51,7 +60,7 @@ def write(service: Service, more: str = "") -> None:
 
 
 async def test_armed_then_compared_with_another_configuration(
-    server_host: Machine, keyring: Keyring, tmp_path: Path
+    server_host: Machine, keyring: Keyring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = keyring.add("llm-real", server_host.port, server_host.host_key)
     config = tmp_path / "firstlight.toml"
@@ -95,5 +104,24 @@ async def test_armed_then_compared_with_another_configuration(
 
     status, out, _ = await firstlight("bench", "compare", "1", "2", "--markdown")
     assert out.startswith("### n-gram against baseline")
+
+    # a unit whose command names no vLLM: the server is measured with the one that is installed here
+    other = Service(server_host, fresh_name("proxy"))
+    other.write("[Service]\nExecStart=/bin/sleep infinity\n")
+    await other.start()
+    monkeypatch.setenv("PATH", f"{vllm.VLLM.parent}:{os.environ['PATH']}")
+    words = ["bench", "run", target, other.name, "--preset", "brief", "--config", str(config), "--json"]
+    status, out, err = await firstlight(*words, "--endpoint", f"http://127.0.0.1:{service.port}", limit=LIMIT)
+    assert status == 0, out + err
+    assert "warning: measured through the SSH tunnel from" in err
+    third = json.loads(out)
+    assert third["result"]["completed"] == 8
+    assert third["levels"][0]["output_tps"] > 0
+    assert third["result"]["firstlight"]["facts"]["measured"].startswith("through the SSH tunnel")
+    print(json.dumps(third["levels"], indent=1))
+    status, out, _ = await firstlight("bench", "compare", "2", "3")
+    assert status == 6
+    assert "measured differently" in out
+    await other.stop()
     await service.stop()
     await nothing_left(server_host)

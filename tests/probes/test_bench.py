@@ -256,11 +256,24 @@ async def test_somebody_elses_load_is_said(machine: Bench) -> None:
     assert seen[-1].outcome == "done"
 
 
-async def test_no_environment_with_vllm_is_said_with_how_to_get_it(machine: Bench) -> None:
+async def test_no_environment_with_vllm_is_said_with_how_to_get_it(
+    machine: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.bench.run.own", tuple)
     machine.shown(f"/opt/nowhere/bin/serve-it --port {machine.server.port}")
     seen = await run()
     assert seen[-1].outcome == "refused"
     assert "pip install 'vllm[bench]'" in seen[-1].text
+
+
+async def test_on_this_machine_firstlights_own_vllm_measures_too(
+    machine: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.bench.run.own", lambda: (str(machine.vllm),))
+    machine.shown(f"/opt/nowhere/bin/serve-it --port {machine.server.port}")
+    seen = await run()
+    assert seen[-1].outcome == "done", story(seen)
+    assert not [one.text for one in seen if one.outcome == "warn"], "nothing is in between"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ elif sudo -n -l -- systemctl restart "$unit" >/dev/null 2>&1 </dev/null &&
   echo sudo-systemctl
   exit
 else
-  echo "no-sudo $(printf %s "$said" | tr '\n' ' ')"
+  echo "no-sudo $(printf '%s\n' "$said" | grep -v 'unable to resolve host' | tr '\n' ' ')"
 fi
 if command -v pkcheck >/dev/null 2>&1 &&
   pkcheck --action-id org.freedesktop.systemd1.manage-units --process $$ >/dev/null 2>&1 </dev/null; then

@@ -12,7 +12,7 @@ from tui.app import Firstlight
 from tui.keys import PLACES, BadKey, bindings, by_id, first_key, keymap, table
 from tui.screens.choice import Choice
 from tui.screens.finding import FindingScreen
-from tui.screens.help import HelpScreen
+from tui.screens.help import HelpRows, HelpScreen
 from tui.screens.line import LineScreen
 from tui.screens.start import Choices
 from tui.screens.watch import WatchScreen
@@ -102,3 +102,12 @@ def test_the_first_key_is_the_one_that_is_shown() -> None:
 def test_the_keys_of_the_example_that_is_shipped_can_be_used() -> None:
     example = tomllib.loads((Path(__file__).parents[2] / "docs" / "firstlight.toml").read_text())
     assert set(keymap(example["keys"])) == {"journal.follow", "watch.zoom", "app.suspend"}
+
+
+@pytest.mark.parametrize("width", [96, 130])
+def test_the_help_has_every_name_whole(width: int) -> None:
+    rows = HelpRows()
+    rows._displays = lambda name, keys: [keys]  # type: ignore[method-assign]
+    shown = [row.text for row in rows._lines(width)]
+    for key in table():
+        assert any(line.rstrip().endswith(f" {key.id}") and len(line) <= width for line in shown), key.id

@@ -77,7 +77,7 @@ def test_a_stall_may_be_let_pass(clock: Time) -> None:
 def test_time_runs_out(clock: Time) -> None:
     waiting = Waiting(Limits(timeout=60.0), clock)
     clock.now = 60.0
-    assert waiting.judge(picture(), settled=True) == (Waited.TIMED_OUT, "60 s were over first")
+    assert waiting.judge(picture(), settled=True) == (Waited.TIMED_OUT, "not ready after 60 s")
     ready = waiting.judge(picture(state="ready"), settled=True)
     assert ready is not None
     assert ready[0] is Waited.READY, "what is so at the end counts more than the time"

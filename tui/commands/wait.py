@@ -17,6 +17,7 @@ from tui.commands.pictures import Pictures
 from tui.commands.screen import configuration
 from tui.commands.watch import live, open_target
 from tui.exits import Ending, Exit, Waited
+from tui.json import inert
 from tui.units import Zone, about, elapsed, percent
 from watch.config import Config
 from watch.status import Status, status
@@ -106,7 +107,7 @@ class Waiting:
             lasted = f"the host could not be reached for {about(now - self._gone)}"
             return Waited.UNREACHABLE, f"{lasted}: {reason}" if reason else lasted
         if now - self._began >= self._limits.timeout:
-            return Waited.TIMED_OUT, f"{about(self._limits.timeout)} were over first"
+            return Waited.TIMED_OUT, f"not ready after {about(self._limits.timeout)}"
         return None
 
     def _over(self, view: View, now: float) -> tuple[Waited, str] | None:
@@ -214,7 +215,7 @@ class Teller:
     def _say(self, event: Event, text: str, seen: Status, ended: int | None = None) -> None:
         text = plain(text, 1000)
         if self._json:
-            line = msgspec.json.encode(Told(event=event, text=text, status=seen, exit=ended)).decode()
+            line = inert(msgspec.json.encode(Told(event=event, text=text, status=seen, exit=ended))).decode()
         else:
             when = f"{self._zone.clock(seen.at)} {self._zone.name(seen.at)}"
             line = f"{when}  {plain(seen.deployment, 100)} @ {plain(seen.target, 100)}  {text}"

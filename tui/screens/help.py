@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 
 from tui.keyed import keys_of
 from tui.keys import PLACES, bindings, table
+from tui.leaving import Modal
 from tui.text import right, wrap
 from tui.widgets.footer import Footer
 from tui.widgets.pane import Box
@@ -19,7 +19,7 @@ from tui.widgets.rows import Row
 _KEYS = 22
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Modal[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("help")]
 
     def __init__(self) -> None:
@@ -47,7 +47,8 @@ class HelpRows(Box):
             self.fill(list(self._lines(self.inner.width)))
 
     def _lines(self, width: int) -> Iterable[Row]:
-        ids = 20 if width >= 96 else 0
+        # room for the longest name: it is what a configuration has to say
+        ids = max(len(key.id) for key in table()) + 1 if width >= 96 else 0
         for place, title in PLACES.items():
             keys = [key for key in table() if key.where == place]
             yield Row()

@@ -10,7 +10,7 @@ recordings made by older versions must still be read (msgspec fills what is miss
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import msgspec
 from msgspec import Struct
@@ -370,6 +370,17 @@ class Note(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
     who: str = ""
 
 
+class EarlierReading(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="earlier"):
+    """What the history said of earlier loads when a load was first held against them, so that its forecast is the same
+    wherever the recording is read. ``before``: when that load began, UTC seconds; ``model`` and ``arguments``: what the
+    loads have in common with it; ``loads``: ``watch.pieces.EarlierLoad``, as JSON has it."""
+
+    before: float
+    model: str = ""
+    arguments: str = ""
+    loads: tuple[dict[str, Any], ...] = ()
+
+
 AnyReading = (
     JournalLine
     | UnitReading
@@ -385,6 +396,7 @@ AnyReading = (
     | BenchReading
     | OperatorAction
     | Note
+    | EarlierReading
 )
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

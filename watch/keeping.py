@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+
+from probes.readings import EarlierReading
 from watch.history import History, HistoryError, LoadRecord
 from watch.load import ORDER, Load
 from watch.load_key import Key
@@ -32,12 +35,23 @@ class Recall:
         self._history = history
         self.reason = reason
         self._known: dict[tuple[Key, float | None, int], tuple[EarlierLoad, ...]] = {}
+        self._fresh: list[EarlierReading] = []
 
     def earlier(self, key: Key, *, before: float | None = None, limit: int = 5) -> tuple[EarlierLoad, ...]:
         asked = (key, before, limit)
         if asked not in self._known:
-            self._known[asked] = self._read(key, before, limit)
+            self._known[asked] = loads = self._read(key, before, limit)
+            if loads and before is not None:
+                told = tuple(msgspec.to_builtins(load) for load in loads)
+                self._fresh.append(
+                    EarlierReading(at=before, before=before, model=key.model, arguments=key.arguments, loads=told)
+                )
         return self._known[asked]
+
+    def fresh(self) -> list[EarlierReading]:
+        """What was answered since this was last asked, for the recording."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
     def _read(self, key: Key, before: float | None, limit: int) -> tuple[EarlierLoad, ...]:
         if self._history is None:

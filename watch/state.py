@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from probes.readings import (
     BenchReading,
+    EarlierReading,
     GpuProcesses,
     GpuReading,
     HealthReading,
@@ -337,6 +338,9 @@ class WatchState:
             case Note():
                 self.notes.apply(reading)
                 return Changes.ACTION
+            case EarlierReading():
+                self._outlook.told(reading)
+                return Changes.LOAD
             case OperatorAction():
                 self.actions.apply(reading)
                 return Changes.ACTION

@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from probes.clock import SYSTEM, Clock, StoryClock
 from probes.readings import AnyReading, BacklogReading, JournalLine, MetricsReading, Reading, UnitFile
 from watch.batch import Batch, Mode, SourceStatus
 from watch.changes import Changes
+from watch.keeping import Recall
 from watch.ledger import Ledger
 from watch.metrics import thinned
 from watch.provisional import Provisional
@@ -79,7 +82,8 @@ class Tape(Protocol):
 class Watching:
     """Takes in a feed, and is what the screen calls a source.
 
-    ``clock``: the feed's. ``label``: see ``SourceStatus``. ``ledger``: keeps loads in the history. ``fresh``: makes an
+    ``clock``: the feed's. ``label``: see ``SourceStatus``. ``ledger``: keeps loads in the history.
+    ``recall``: what ``state`` asks of earlier loads; its answers are recorded. ``fresh``: makes an
     empty fold like ``state``, for the picture while a long back-log is read. Feed and tape stay the caller's, to be
     closed after this.
     """
@@ -94,6 +98,7 @@ class Watching:
         mode: Mode = "live",
         label: Callable[[], str] | str = "",
         ledger: Ledger | None = None,
+        recall: Recall | None = None,
         fresh: Callable[[], WatchState] | None = None,
     ) -> None:
         self.state = state
@@ -104,6 +109,7 @@ class Watching:
         self._mode: Mode = mode
         self._label = label
         self._ledger = ledger
+        self._recall = recall
         self._changes = Changes.NONE
         self._lines: list[JournalLine] = []
         self._text = 0
@@ -279,6 +285,8 @@ class Watching:
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
+            for reading in self._recall.fresh() if self._recall is not None else ():
+                await self.put(msgspec.structs.replace(reading, at=max(reading.at, self._clock.now())))
             self._tape.flush()
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.recordings import RECORDINGS, UNIT, read_recordings
+from bench.recordings import RECORDINGS, UNIT, Recording, read_recordings
+from probes.clock import StoryClock
+from probes.readings import EarlierReading
+from tests.watch.fed import OpenFeed
 from watch.history import History, HistoryError
 from watch.keeping import Keeper, Recall, load_record
 from watch.load import Load
 from watch.load_key import Key, load_key
+from watch.session import SessionReader, SessionWriter, new_header
 from watch.state import WatchState
+from watch.watching import Watching
 
 FIRST, SECOND = "cpu-bench-server-killed", "cpu-bench-wrong-model"
 KEY = Key(target="gpu-1", unit="vllm.service", model="/models/kimi", arguments="0123456789ab")
@@ -96,8 +103,8 @@ def test_a_file_that_is_closed_under_it_gives_a_reason(history: History) -> None
     assert "history" in recall.reason
 
 
-def test_a_second_load_of_a_unit_is_forecast_from_the_first(history: History) -> None:
-    """Two recordings of the same command, the one kept, the other forecast, all through the fold."""
+def two_loads(history: History) -> Recording:
+    """Two recordings of the same command, the one kept in the history; the other."""
     first, second = (next(read_recordings(RECORDINGS / name)) for name in (FIRST, SECOND))
     state = WatchState("host", UNIT)
     keeper = Keeper(history)
@@ -109,7 +116,12 @@ def test_a_second_load_of_a_unit_is_forecast_from_the_first(history: History) ->
     key = load_key("host", UNIT, arguments["model"], arguments)
     keeper.keep(state.attempts.current.load, key, unit_text="ExecStart=" + " ".join(first.argv))
     assert not keeper.reason
+    return second
 
+
+def test_a_second_load_of_a_unit_is_forecast_from_the_first(history: History) -> None:
+    """All through the fold."""
+    second = two_loads(history)
     watched = WatchState("host", UNIT, history=Recall(history))
     for reading in (second.unit(), second.begun()):
         watched.apply(reading)
@@ -124,3 +136,36 @@ def test_a_second_load_of_a_unit_is_forecast_from_the_first(history: History) ->
         assert "1 earlier load" in shown.basis
         assert shown.low < second.started + real < shown.high
         assert abs(shown.middle - second.started - real) / real < 0.2
+
+
+async def test_a_recording_is_forecast_alike_where_there_is_no_history(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watch.watching.FLUSH_SECONDS", 0.01)
+    second = two_loads(history)
+    now = second.started + 30.0
+    feed, recall, clock = OpenFeed(), Recall(history), StoryClock(now, 1.0)
+    clock.pause()
+    with closing(SessionWriter(new_header("host", UNIT, second.started), where=tmp_path)) as tape:
+        watching = Watching(feed, WatchState("host", UNIT, history=recall), tape, clock=clock, recall=recall)
+        feed.put(second.unit(), second.begun(), *(line for line in second.lines if line.at <= now))
+        assert await watching.until(lambda: watching.view(now).forecast is not None, 20)
+        shown = watching.view(now).forecast
+        assert await watching.until(lambda: bool(watching.state._outlook._told), 20)
+        await watching.stop()
+    assert tape.path is not None
+    with SessionReader(tape.path) as reader:
+        elsewhere = WatchState("host", UNIT)
+        for _, reading in reader:
+            elsewhere.apply(reading)
+    assert shown is not None
+    assert "1 earlier load" in shown.basis
+    assert elsewhere.view(now).forecast == shown
+
+
+@pytest.mark.parametrize("loads", [({"started": "soon"},), ({},), ({"of": "tomorrow"},)])
+def test_earlier_loads_of_another_version_are_left_out(loads: tuple[dict[str, Any], ...]) -> None:
+    state = WatchState("host", UNIT)
+    before = state.view(2.0)
+    state.apply(EarlierReading(at=1.0, before=1.0, model="m", loads=loads))
+    assert state.view(2.0) == before

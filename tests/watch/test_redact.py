@@ -15,6 +15,7 @@ from probes.readings import (
     AnyReading,
     BenchReading,
     CommandReading,
+    EarlierReading,
     GpuDevice,
     GpuProcess,
     GpuProcesses,
@@ -137,6 +138,7 @@ PLANTED = [
         at=1.0, run="r", stage="end", text=SK, result={"api_key": PLAIN, "headers": [f"Bearer {PLAIN}"], "n": 5}
     ),
     OperatorAction(at=1.0, action="restart", detail=f"--api-key {PLAIN}", who=f"x {HF}"),
+    EarlierReading(at=1.0, before=1.0, model=f"/m/{HF}", loads=({"started": 1.0, "x": [f"Bearer {PLAIN}", SK]},)),
     Note(at=1.0, text=f"the key is {SK}, password={PLAIN}"),
 ]
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from probes.readings import (
@@ -232,6 +232,8 @@ def test_a_plot_is_well_formed_and_says_itself_in_words() -> None:
 
 
 @given(points=st.lists(st.tuples(st.floats(0, 1e6), st.floats(allow_nan=True, allow_infinity=True)), max_size=30))
+@example([(0.0, 5e-324), (1.0, 0.0)])
+@example([(0.0, 1.7e308), (1.0, 0.0)])
 def test_any_figures_are_drawn(points: list[tuple[float, float]]) -> None:
     points.sort(key=lambda point: point[0])
     if not points:

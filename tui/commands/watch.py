@@ -128,13 +128,15 @@ async def live(
     history, reason = _history()
     rows = operators()
 
-    def fresh() -> WatchState:
-        return WatchState(host.name, unit, endpoint=endpoint, catalogue=rows, history=Recall(history, reason))
+    def fresh(recall: Recall | None = None) -> WatchState:
+        recall = recall or Recall(history, reason)
+        return WatchState(host.name, unit, endpoint=endpoint, catalogue=rows, history=recall)
 
-    state = fresh()
+    recall = Recall(history, reason)
+    state = fresh(recall)
     tell(rows, state, supervisor.clock.now())
     ledger = Ledger(state, Keeper(history, reason), redactor)
-    watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, fresh=fresh)
+    watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, recall=recall, fresh=fresh)
     if record:  # compresses what killed runs have left, beside the watch and without being waited for
         threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
     hooking = Hooking(watching, hooks_of(config, deployment) if keep else {}, name or unit, redactor)

@@ -140,9 +140,13 @@ def _legend(series: Sequence[Series]) -> list[str]:
     return out
 
 
+_LEAST = 1e-290
+"""Below it there is no room between two numbers for a scale."""
+
+
 def _ticks(top: float) -> list[float]:
     """0 and up to five round values, the last at or above ``top``."""
-    if top <= 0 or not math.isfinite(top):
+    if top < _LEAST or not math.isfinite(top):
         return [0.0, 1.0]
     rough = top / 4
     power = 10.0 ** math.floor(math.log10(rough))

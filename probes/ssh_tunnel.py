@@ -1,7 +1,7 @@
 """HTTP to a port of the host: through an SSH channel to a UNIX socket in a folder that is ours alone.
 
-No TCP port is opened on the operator's machine, so that nobody else on it can reach the host's server. For programs that
-can ask nothing else there is ``Host.forward``.
+No TCP port is opened on the operator's machine, so that nobody else on it can reach the host's server. For programs
+that can ask nothing else there is ``Host.forward``.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from probes.bench.orders import DUTY, BenchOrder
+from probes.bench.output import DISK_FULL, NO_TOKENIZER
 from probes.bench.place import INSTALL, MODULE, Place, Unit, about
 from probes.bench.results import clear
 from probes.clock import Clock
@@ -32,6 +33,11 @@ from probes.unit import full_name
 
 MEASURED = "measured"
 """The fact of a result that was not measured on the server's own host: from where."""
+SAID = {
+    DISK_FULL: "this machine's disk is full",
+    NO_TOKENIZER: 'the tokenizer was not found: name one in a preset: extra = ["--tokenizer", "PATH or hub name"]',
+}
+"""What a failure is called here, by what it is called on a host."""
 RIGHTS = Rights(level="none")
 """Its steps are a process of the operator's own."""
 ENDS_IN = 20.0
@@ -76,6 +82,13 @@ def no_tokenizer(order: BenchOrder, tokenizer: str) -> str:
 def from_where(host: Host) -> str:
     """The value of ``MEASURED``; empty where nothing is in between."""
     return "" if host.name == LOCAL else f"through the SSH tunnel from {plain(platform.node()) or 'this machine'}"
+
+
+def failure(text: str) -> str:
+    """Why it failed, as it is to be understood here."""
+    for there, here in SAID.items():
+        text = text.replace(there, here)
+    return f"on this machine, {text}"
 
 
 def reached(place: Place, way: Forward) -> Place:

@@ -17,12 +17,17 @@ _RAISED = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?::
 _MAIN = "Starting main benchmark run"
 _TABLE = "============ Serving Benchmark Result"
 
+DISK_FULL = "the host's disk is full"
+NO_TOKENIZER = (
+    "the tokenizer is not there without a network: start the server from a local path, or with --tokenizer PATH"
+)
+
 CAUSES: tuple[tuple[str, str], ...] = (
-    (r"No space left on device", "the host's disk is full"),
+    (r"No space left on device", DISK_FULL),
     (
         r"couldn't connect to 'https://huggingface\.co'|offline mode is enabled|LocalEntryNotFoundError"
         r"|Can't load tokenizer|Unable to load tokenizer|is not a local folder|Incorrect path_or_model_id",
-        "the tokenizer is not there without a network: start the server from a local path, or with --tokenizer PATH",
+        NO_TOKENIZER,
     ),
     (r"Initial test run failed", "the server did not answer the first request"),
     (r"No module named '[^']*'", "vLLM's benchmarks need more there: pip install 'vllm[bench]'"),

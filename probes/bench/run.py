@@ -23,6 +23,7 @@ from probes.bench.here import (
     RIGHTS,
     Here,
     cancel_here,
+    failure,
     from_where,
     no_tokenizer,
     own,
@@ -202,7 +203,7 @@ async def _from_here(
                             if here.why:
                                 reading = replace(reading, outcome="failed", text=here.why)
                             elif reading.outcome == "failed":
-                                reading = replace(reading, text=f"on this machine, {reading.text}")
+                                reading = replace(reading, text=failure(reading.text))
                         yield reading
             finally:
                 watch.cancel()

@@ -147,11 +147,20 @@ async def test_a_tokenizer_that_is_not_here_is_said(far: Far) -> None:
     assert seen[-1].outcome == "done", "another was named"
 
 
-async def test_what_fails_here_is_said_to_be_here(far: Far) -> None:
-    far.here.mode("no-tokenizer")
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("no-tokenizer", 'the tokenizer was not found: name one in a preset: extra = ["--tokenizer", '),
+        ("disk-full", "this machine's disk is full"),
+    ],
+)
+async def test_what_fails_here_is_said_to_be_here(far: Far, mode: str, said: str) -> None:
+    far.here.mode(mode)
     seen = await far.run()
     assert seen[-1].outcome == "failed", story(seen)
     assert seen[-1].text.startswith("on this machine, run 1 of 1 ended with status 1")
+    assert said in seen[-1].text
+    assert "host" not in seen[-1].text.partition("(")[0]
     await far.nothing_left()
 
 

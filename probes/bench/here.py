@@ -2,7 +2,7 @@
 the SSH connection, and no longer than that lasts.
 
 The steps are those that run on a host (``bench.sh``), begun on this one. What the way through the connection adds is in
-every figure, so the result says so (``MEASURED``) and is compared with its like alone.
+every figure, so the result says so (``orders.MEASURED``) and is compared with its like alone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from probes.operate.scripts import GOING, KILL
 from probes.probe import ProbeFailed, words
 from probes.unit import full_name
 
-MEASURED = "measured"
-"""The fact of a result that was not measured on the server's own host: from where."""
 SAID = {
     DISK_FULL: "this machine's disk is full",
     NO_TOKENIZER: 'the tokenizer was not found: name one in a preset: extra = ["--tokenizer", "PATH or hub name"]',

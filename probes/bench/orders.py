@@ -7,7 +7,10 @@ from msgspec import Struct
 from probes.operate.asked import Duty
 from probes.operate.orders import Rights, new_id, runner
 
-__all__ = ["DUTY", "BenchOrder", "Level", "new_id"]
+__all__ = ["DUTY", "MEASURED", "BenchOrder", "Level", "new_id"]
+
+MEASURED = "measured"
+"""The fact of a result that was not measured on the server's own host: from where."""
 
 
 class Level(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from probes.bench.facts import gpu_facts
 from probes.bench.flags import flags, refused, tokenizer_of
 from probes.bench.here import (
-    MEASURED,
     RIGHTS,
     Here,
     cancel_here,
@@ -31,7 +30,7 @@ from probes.bench.here import (
     reached,
     under_way_here,
 )
-from probes.bench.orders import DUTY, BenchOrder
+from probes.bench.orders import DUTY, MEASURED, BenchOrder
 from probes.bench.output import Told, environment
 from probes.bench.place import Place, api_key, find_place, look_at
 from probes.bench.results import Measured, clear, fetch, left

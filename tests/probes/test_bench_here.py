@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from probes.bench.here import MEASURED, own
+from probes.bench.here import own
+from probes.bench.orders import MEASURED
 from probes.bench.run import bench, bench_under_way, cancel_bench
 from probes.local import LocalHost
 from probes.readings import BenchReading

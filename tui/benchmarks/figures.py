@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from probes.bench.here import MEASURED
+from probes.bench.orders import MEASURED
 from tui.benchmarks.words import STATES, VERDICTS, pair, value
 from tui.operations.flow import flow
 from tui.scene import GPU_INTERVAL, METRICS_INTERVAL, Scene

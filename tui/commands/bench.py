@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from probes.bench.here import MEASURED
+from probes.bench.orders import MEASURED
 from probes.bench.run import bench_under_way, cancel_bench
 from probes.command import plain
 from probes.host import Host, HostError
@@ -221,7 +221,7 @@ def _told(desk: Desk, shown: BenchView | None, worse_by: float, as_json: bool) -
         return Benched.NO_RESULT
     if as_json:
         out = {**kept_json(kept), "comparison": comparison_json(found, worse_by) if found is not None else None}
-        print(json.dumps(out, ensure_ascii=False, indent=1))
+        print(json.dumps(out, indent=1))
     else:
         print(f"run {kept.id}: {plain(kept.preset)} of {plain(kept.unit)} @ {plain(kept.target)}")
         sys.stdout.write(figures(summaries(kept)))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from probes.bench.here import MEASURED
+from probes.bench.orders import MEASURED
 from watch.benchmarks.result import BenchResult, Latency
 
 DRAWS = 2000

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from probes.bench.here import MEASURED
+from probes.bench.orders import MEASURED
 from probes.readings import BenchReading
 from watch.benchmarks.compare import Comparison, Side, compare
 from watch.benchmarks.result import BadResult, BenchResult, Speculation, read_result

@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
+from rich.console import RenderableType
 from rich.style import Style
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 
 import themes
 from tui.keys import bindings, keymap
+from tui.options import Palette
 from tui.widgets.rows import STYLES
 
 R = TypeVar("R")
@@ -30,10 +33,23 @@ class BaseApp(App[R], inherit_bindings=False):
         # Textual chooses its filter before our theme is known: native colours, or NO_COLOR would be shades of grey.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._styles: dict[str, Style] = {}
+        self.leaving = False
         self._keys = keymap(keys or {})
         for dress in themes.themes():
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
+
+    def exit(self, result: R | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        self.leaving = True
+        super().exit(result, return_code, message)
+
+    def pop_screen(self) -> AwaitComplete:
+        """While the app ends Textual takes the screens away itself; what keys still ask for would break that."""
+        return AwaitComplete() if self.leaving else super().pop_screen()
+
+    def action_command_palette(self) -> None:
+        if self.use_command_palette and not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def dress(self, name: str) -> Style:
         style = self._styles.get(name)

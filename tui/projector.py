@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from probes.readings import JournalLine
+from tui.base import BaseApp
 from tui.lines import LineStore
 from tui.scene import Scene
 from tui.screens.watch import WatchScreen
@@ -100,7 +101,8 @@ class Projector:
     def flush(self) -> None:
         """Show everything that came, while there is a screen for it."""
         self._urgent.clear()  # also where nothing can be shown: else painting would never wait again
-        if not self.screen.is_attached:
+        app = self.screen.app if self.screen.is_attached else None
+        if app is None or (isinstance(app, BaseApp) and app.leaving):
             return
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)

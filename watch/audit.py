@@ -17,6 +17,7 @@ from msgspec import Struct
 from probes.readings import UNDECODABLE, OperatorAction
 from probes.unit import full_name
 from watch.redact import Redactor
+from watch.regular import opened
 
 KEPT = frozenset({"begun", "done", "failed", "refused", "cancelled", "unknown", "undo", "skipped"})
 """Outcomes that are worth a line; ``wait`` comes each second."""
@@ -70,7 +71,7 @@ class Audit:
         line, _ = self._redactor.encode(entry)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
             try:
                 # one write: O_APPEND puts it whole behind what others have written
                 written = os.write(file, line + b"\n")
@@ -89,7 +90,8 @@ def read_audit(
     """Entries, oldest first, at most the last ``limit`` (None: all) from ``since`` on (UTC seconds); lines that are
     none (cut short by a full disk) are left out. No file: none. Raises OSError where it cannot be read."""
     try:
-        lines = (path or default_path()).read_bytes().splitlines()
+        with opened(path or default_path()) as file:
+            lines = file.read().splitlines()
     except FileNotFoundError:
         return ()
     out: list[Entry] = []

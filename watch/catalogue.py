@@ -279,20 +279,20 @@ def _tables(text: str) -> list[tuple[int, str, dict[str, Any] | str]]:
     lines = [text.count("\n", 0, start.start()) + 1 for start in starts]
     names = [start[1] for start in starts]
     try:
-        whole = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        whole = None
-    if whole is not None:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        tables = None
+    if tables is not None:
         counted: dict[str, int] = {}
         found: list[tuple[int, str, dict[str, Any] | str]] = []
         for line, name in zip(lines, names, strict=True):
             index = counted.get(name, 0)
             counted[name] = index + 1
-            table = whole.get(name)
+            table = tables.get(name)
             if isinstance(table, list) and index < len(table):
                 found.append((line, name, table[index]))
-        if all(counted.get(name, 0) == len(table) for name, table in whole.items() if isinstance(table, list)):
-            for name, table in whole.items():
+        if all(counted.get(name, 0) == len(table) for name, table in tables.items() if isinstance(table, list)):
+            for name, table in tables.items():
                 if not isinstance(table, list):
                     found.append((1, name, f"{name} stands outside of a [[row]]"))
             return found
@@ -304,6 +304,8 @@ def _tables(text: str) -> list[tuple[int, str, dict[str, Any] | str]]:
         try:
             values = tomllib.loads(text[start.start() : end])
             pieces.append((lines[index], names[index], values[names[index]][0]))
+        except RecursionError:
+            pieces.append((lines[index], names[index], "it is nested too deep"))
         except tomllib.TOMLDecodeError as error:
             pieces.append((lines[index], names[index], f"not valid TOML ({error})"))
     return pieces

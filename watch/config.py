@@ -143,6 +143,8 @@ def load_config(path: Path | None = None) -> Config:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: not TOML: it is nested too deep") from None
     _known_keys(file, text, raw, Config, ())
     parts: dict[str, Any] = {}
     for key, value in raw.items():
@@ -155,12 +157,13 @@ def load_config(path: Path | None = None) -> Config:
     _hooks(file, text, config.defaults.hooks, ("defaults",))
     for name, deployment in config.deployments.items():
         _hooks(file, text, deployment.hooks, ("deployments", name))
-        line = _line(text, ["deployments", name])
         if deployment.fallback == deployment.unit and deployment.fallback:
+            line = _line(text, ["deployments", name])
             raise ConfigError(f"{file}:{line}: deployments.{name}: its fallback is the unit itself")
         for what in ("target", "unit", "fallback"):
             value = getattr(deployment, what)
             if value.startswith("-") or re.search(r"[\s\x00-\x1f]", value):
+                line = _line(text, ["deployments", name])
                 raise ConfigError(f"{file}:{line}: deployments.{name}.{what}: {value!r} is no name of a host or a unit")
     return msgspec.structs.replace(config, path=str(file))
 

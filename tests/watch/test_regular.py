@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from watch.audit import read_audit
 from watch.benchmarks.result import BadResult, read_result
 from watch.catalogue import load
 from watch.config import ConfigError, load_config
@@ -40,9 +41,8 @@ KINDS = [_pipe, _socket, _device, _loop, Path.mkdir]
 def test_nothing_but_a_file_is_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
     path = tmp_path / "x"
     make(path)
-    with pytest.raises(OSError) as failed:
+    with pytest.raises(OSError, match=r"it is a|symbolic links|No such device"):
         opened(path)
-    assert failed.value.strerror
 
 
 def test_a_file_that_is_too_large(tmp_path: Path) -> None:
@@ -79,6 +79,22 @@ def test_rows_of_ones_own_that_are_no_file(tmp_path: Path) -> None:
         make(tmp_path / "findings" / f"{make.__name__}.toml")
     os.mkfifo(tmp_path / "findings.toml")
     assert load(tmp_path).by_id
+
+
+@pytest.mark.parametrize("nested", ["a = " + "[" * 10_000, "a = " + "{a = " * 10_000])
+def test_tables_that_are_nested_without_end(tmp_path: Path, nested: str) -> None:
+    for name in ("firstlight.toml", "findings.toml"):
+        (tmp_path / name).write_text(f"[[row]]\n{nested}\n")
+    with pytest.raises(ConfigError, match="nested too deep"):
+        load_config(tmp_path / "firstlight.toml")
+    assert "nested too deep" in " ".join(load(tmp_path).problems)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_an_audit_log_that_is_none(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "audit.jsonl")
+    with pytest.raises(OSError, match=r"it is a|symbolic links|No such device"):
+        read_audit(tmp_path / "audit.jsonl")
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])

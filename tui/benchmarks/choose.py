@@ -8,10 +8,10 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from probes.bench.orders import BenchOrder
 from tui.keys import bindings
+from tui.leaving import Modal
 from tui.operations.confirm import Confirm
 from tui.scene import Scene
 from tui.screens.watch import WatchScreen
@@ -95,7 +95,7 @@ def _fact(name: str, text: str) -> Row:
     return Row()(f" {name:<11}", "muted")(safe(text), "text")
 
 
-class PresetScreen(ModalScreen[str | None]):
+class PresetScreen(Modal[str | None]):
     """``arming``: it is to begin when the load is ready. The answer is a name, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("presets")]

@@ -7,10 +7,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid
-from textual.screen import Screen
 
 from tui.benchmarks.figures import beside_rows, beside_title, heading, rows_of
 from tui.keys import bindings
+from tui.leaving import Page
 from tui.operations.conducted import conduct, may
 from tui.scene import Scene
 from tui.screens.watch import WatchScreen
@@ -27,7 +27,7 @@ class BenchBox(Box):
             self.screen.again()
 
 
-class BenchScreen(Screen[None]):
+class BenchScreen(Page[None]):
     """Shows the pictures of ``watch``, with the last lines of its journal. Leaving it leaves the benchmark running."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("bench")]

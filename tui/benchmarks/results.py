@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from tui.keys import bindings
+from tui.leaving import Modal
 from tui.text import pad, safe
 from tui.units import Zone
 from tui.widgets.footer import Footer
@@ -93,7 +93,7 @@ class ResultList(Listing):
         return (first, *others), f"Enter compares run{'s' if len(others) > 1 else ''} {runs} with {against}"
 
 
-class ResultsScreen(ModalScreen[Chosen]):
+class ResultsScreen(Modal[Chosen]):
     """``target``, ``unit``: as the history has them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("results")]

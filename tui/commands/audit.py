@@ -16,6 +16,7 @@ from tui.commands.doctor import meant
 from tui.commands.settings import configuration
 from tui.commands.tables import Tint, hanging
 from tui.exits import Ending, Exit
+from tui.json import inert
 from tui.spans import span
 from tui.units import Zone, about
 from watch.audit import Done, Entry, actions, default_path, read_audit
@@ -45,7 +46,7 @@ def run(words: Sequence[str], *, since: str | None, steps: bool, as_json: bool) 
         ) from None
     out = sys.stdout
     if as_json:
-        out.buffer.writelines(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        out.buffer.writelines(inert(msgspec.json.encode(entry)) + b"\n" for entry in entries)
     elif not entries:
         print(f"No action is on record{' for that' if words or since else ''} ({default_path()}).", file=sys.stderr)
     else:

@@ -52,7 +52,7 @@ def list_kept(words: Sequence[str], *, limit: int, as_json: bool) -> Exit:
             other = unit.removesuffix(".service") if unit.endswith(".service") else f"{unit}.service"
             rows = history.benchmarks(target, other, limit=limit)
     if as_json:
-        sys.stdout.write(json.dumps([kept_json(row) for row in rows], ensure_ascii=False, indent=1) + "\n")
+        sys.stdout.write(json.dumps([kept_json(row) for row in rows], indent=1) + "\n")
     elif not rows:
         print("nothing has been measured yet: firstlight bench run NAME", file=sys.stderr)
     else:
@@ -91,9 +91,7 @@ def compare_sides(words: Sequence[str], *, worse_by: float | None, as_json: bool
     limit = config.defaults.worse_by if worse_by is None else worse_by
     found = _comparisons(words)
     if as_json:
-        sys.stdout.write(
-            json.dumps([comparison_json(one, limit) for one in found], ensure_ascii=False, indent=1) + "\n"
-        )
+        sys.stdout.write(json.dumps([comparison_json(one, limit) for one in found], indent=1) + "\n")
     elif as_markdown:
         sys.stdout.write("\n".join(comparison_markdown(one) for one in found))
     else:

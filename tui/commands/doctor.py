@@ -19,6 +19,7 @@ from tui.commands.named import Named, named
 from tui.commands.settings import configuration
 from tui.commands.tables import Tint, hanging
 from tui.exits import Exit
+from tui.json import inert
 from watch.check import Check
 from watch.config import Config, Deployment, near
 from watch.doctor import judge
@@ -44,7 +45,7 @@ def run(words: Sequence[str], *, endpoint: str | None, user: bool | None, as_jso
         first = msgspec.structs.replace(checks[0], remedy=f"{checks[0].remedy}{hint}".strip())
         checks = (first, *checks[1:])
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(summary(facts, checks, found.name)) + b"\n")
+        sys.stdout.buffer.write(inert(msgspec.json.encode(summary(facts, checks, found.name))) + b"\n")
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         width = min(shutil.get_terminal_size((100, 24)).columns, 120)

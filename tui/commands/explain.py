@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tui.commands.rows import operators
 from tui.exits import Ending, Exit
+from tui.json import inert
 from watch.explain import CannotExplain, explain, render_text, report_json
 
 
@@ -20,7 +21,7 @@ def run(files: Sequence[Path], *, as_json: bool, at: float | None, unit: str = "
     except CannotExplain as error:
         raise Ending(Exit.UNREADABLE, str(error)) from None
     if as_json:
-        sys.stdout.buffer.write(report_json(report))
+        sys.stdout.buffer.write(inert(report_json(report)))
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         width = min(shutil.get_terminal_size((100, 24)).columns, 120)

@@ -72,6 +72,8 @@ async def show(source: Source, config: Config, desk: Desk | None = None) -> None
     finally:
         for name in (signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(name)
+    if app.return_code:
+        raise Ending(Exit.FAILED, "the screen broke off, by a fault of firstlight", "What it says above tells where.")
 
 
 def make_app(source: Source, config: Config, desk: Desk | None = None) -> Firstlight:

@@ -12,6 +12,7 @@ import msgspec
 
 from probes.command import plain
 from tui.exits import Ending, Exit
+from tui.json import inert
 from tui.listing import columns, heading, names, row
 from tui.units import Zone, about, size
 from watch.session import folder
@@ -26,7 +27,7 @@ def run(outcomes: Sequence[str], unit: str, target: str, *, as_json: bool) -> Ex
     found = _chosen(outcomes, unit, target)
     if as_json:
         for recording in found:
-            sys.stdout.buffer.write(msgspec.json.encode(_object(recording)) + b"\n")
+            sys.stdout.buffer.write(inert(msgspec.json.encode(_object(recording))) + b"\n")
         sys.stdout.flush()
         return Exit.OK
     if not found:

@@ -10,10 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.events import Click
-from textual.screen import ModalScreen
 
 from tui.keys import bindings
+from tui.leaving import Modal
 from tui.text import clip, safe
+from tui.widgets.footer import Footer
 from tui.widgets.pane import Box
 from tui.widgets.rows import Row, Rows, paragraph
 
@@ -75,7 +76,7 @@ class Body(Box):
             self.screen.fill()
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(Modal[bool]):
     """``rows``: what is said, for a width. A subclass may say more as it comes to know it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("confirm")]
@@ -92,6 +93,7 @@ class Confirm(ModalScreen[bool]):
         with Vertical(id="confirm"):
             yield self.body
             yield self.buttons
+        yield Footer()  # else the watch's keys would be offered, of which none works here
 
     def on_mount(self) -> None:
         self.body.title(self._title, _HINT)

@@ -8,9 +8,9 @@ from typing import ClassVar, Final, Literal
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from tui.keys import bindings
+from tui.leaving import Modal
 from tui.operations.difference import change_rows, text_rows
 from tui.screens.whole import WholeScreen
 from tui.text import pad, safe
@@ -79,7 +79,7 @@ class RevisionList(Listing):
         )  # fmt: skip
 
 
-class RevisionsScreen(ModalScreen[Chosen | None]):
+class RevisionsScreen(Modal[Chosen | None]):
     """``going_back``: opened to roll back: the last known-good one is first, the fallback is offered as well."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("revisions")]

@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid
-from textual.screen import Screen
 
 from tui.keys import bindings
+from tui.leaving import Page
 from tui.operations.conducted import conduct, may
 from tui.operations.words import NAMES, OUTCOMES, SIGNS, STEPS
 from tui.scene import Scene
@@ -38,7 +38,7 @@ class StepsBox(Box):
             self.screen.again()
 
 
-class StepsScreen(Screen[None]):
+class StepsScreen(Page[None]):
     """Shows the pictures of ``watch``, with the last lines of its journal. Leaving it leaves the action running."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("steps")]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.screen import ModalScreen
 from textual.widgets import Label
 
+from tui.leaving import Modal
 from tui.text import content
 from tui.widgets.searchline import SearchLine
 
 
-class AskLine(ModalScreen[str | None]):
+class AskLine(Modal[str | None]):
     """The answer is what was typed, without blanks around it; None for Escape."""
 
     def __init__(self, question: str, hint: str = "", most: int = 0) -> None:

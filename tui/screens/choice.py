@@ -8,15 +8,16 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.keys import bindings
+from tui.leaving import Modal
+from tui.options import Options
 from tui.text import content
 
 
-class Choice(ModalScreen[str | None]):
+class Choice(Modal[str | None]):
     """``options``: (value, text); the answer is a value, or None for no choice."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("choice")]
@@ -30,7 +31,7 @@ class Choice(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="choice") as box:
             box.border_title = content(self._question)
-            yield OptionList(*(Option(content(text)) for _, text in self._options), markup=False)
+            yield Options(*(Option(content(text)) for _, text in self._options), markup=False)
 
     def on_mount(self) -> None:
         values = [value for value, _ in self._options]

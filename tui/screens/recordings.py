@@ -10,12 +10,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.keys import bindings
+from tui.leaving import Modal
 from tui.listing import Columns, columns, heading, row
+from tui.options import Options
 from tui.text import clip, content
 from tui.units import Zone
 from tui.widgets.footer import Footer
@@ -23,7 +24,7 @@ from watch.session import folder
 from watch.session.shelf import Recording, completed, listed
 
 
-class RecordingsScreen(ModalScreen[Path | None]):
+class RecordingsScreen(Modal[Path | None]):
     """``current``: the one that was replayed last. The answer is the file of the one to be replayed. What is not known
     of a recording yet is read in the background, the newest first."""
 
@@ -34,7 +35,7 @@ class RecordingsScreen(ModalScreen[Path | None]):
         self._zone = zone
         self._current = current
         self._recordings: list[Recording] = []
-        self._list = OptionList(id="recordings", markup=False)
+        self._list = Options(id="recordings", markup=False)
         self._heading = Static(id="shelf-heading", markup=False)
         self._shelf = Vertical(id="shelf")
 

@@ -11,13 +11,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.events import Resize
-from textual.screen import Screen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from probes.host import HostError
 from probes.servers import Server
 from tui.keys import bindings
+from tui.leaving import Page
+from tui.options import Options
 from tui.screens.ask import AskLine
 from tui.signs import STATES
 from tui.text import clip, content, pad, safe
@@ -47,7 +48,7 @@ class Chosen:
     name: str = ""
 
 
-class Choices(OptionList, inherit_bindings=False):
+class Choices(Options, inherit_bindings=False):
     """A list with keys from the table."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("start")]
@@ -96,7 +97,7 @@ class _Said(Rows):
             self.fill(rows)
 
 
-class _Listing(Screen[str | None]):
+class _Listing(Page[str | None]):
     """A sentence, a list, a footer."""
 
     AUTO_FOCUS = "#choices"

@@ -11,12 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid
 from textual.events import DescendantFocus, Resize
-from textual.screen import Screen
 from textual.widget import Widget
 
 from tui.benchmarks.words import of_this_load
 from tui.keyed import keys_of
 from tui.keys import bindings, first_key
+from tui.leaving import Page
 from tui.lines import LineStore
 from tui.operations.conducted import Conducted, conduct, may
 from tui.recordings import can_note, show_recordings, write_note
@@ -62,7 +62,7 @@ class Follower(Protocol):
     def show(self, scene: Scene) -> None: ...
 
 
-class WatchScreen(Screen[None]):
+class WatchScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("watch"),
         *bindings("session"),

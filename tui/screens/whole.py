@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from tui.keys import bindings
+from tui.leaving import Modal
 from tui.text import safe
 from tui.widgets.footer import Footer
 from tui.widgets.pane import Box
@@ -26,7 +26,7 @@ class WholeBox(Box):
             self.screen.fill()
 
 
-class WholeScreen(ModalScreen[None]):
+class WholeScreen(Modal[None]):
     """``rows`` says what is shown; ``text`` what is copied; ``step`` goes to the neighbour."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("line")]

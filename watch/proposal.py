@@ -49,7 +49,7 @@ VERBS: Mapping[str, str] = {
     "restart": "Restart",
     "rollback": "Roll back",
     "undo": "Undo the change of",
-    "fallback": "Go to the fallback of",
+    "fallback": "Go from",
 }
 
 
@@ -63,9 +63,15 @@ def newest(proposal: Proposal, view: View) -> View:
     return replace(view, unit_reading=told)
 
 
+def naming(proposal: Proposal) -> str:
+    """``Restart vllm.service on llm-two``, ``Go from vllm.service to old.service on llm-two``."""
+    # a fallback is named in words that hold for the way back too
+    to = f" to {proposal.fallback}" if proposal.fallback else ""
+    return f"{VERBS[proposal.action]} {proposal.unit}{to} on {proposal.host}"
+
+
 def question(proposal: Proposal) -> str:
-    """``Restart vllm.service on llm-two?``"""
-    return f"{VERBS[proposal.action]} {proposal.unit} on {proposal.host}?"
+    return f"{naming(proposal)}?"
 
 
 def obstacle(proposal: Proposal, check: Precheck) -> str:

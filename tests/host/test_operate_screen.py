@@ -176,7 +176,7 @@ async def test_to_the_fallback_unit_and_back(machine: Machine, target: str, serv
         await screen.press("G")
         assert second.name in screen.text()
         await screen.press("enter")
-        await screen.until("Go to the fallback of")
+        await screen.until("Go from")
         await screen.confirm()
         # the same screen goes on with the other unit
         await screen.until(lambda: screen.view.unit == f"{second.name}.service" or screen.view.unit == second.name)
@@ -188,7 +188,7 @@ async def test_to_the_fallback_unit_and_back(machine: Machine, target: str, serv
         await screen.press("escape")
         await screen.until("U Undo")
         await screen.press("U")
-        await screen.until("Go to the fallback of")
+        await screen.until("Go from")
         assert service.name in screen.text()
         await screen.confirm()
         await screen.until(lambda: screen.view.unit.startswith(service.name))

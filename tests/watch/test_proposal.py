@@ -30,6 +30,8 @@ def proposal(action: Action = "restart", **more: object) -> Proposal:
 
 def test_the_question_names_unit_and_host() -> None:
     assert question(proposal()) == f"Restart {UNIT} on llm-two?"
+    # the same words for going to a fallback and for the way back
+    assert question(proposal(action="fallback", fallback="old.service")) == f"Go from {UNIT} to old.service on llm-two?"
 
 
 @pytest.mark.parametrize(

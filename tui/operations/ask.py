@@ -28,7 +28,7 @@ YES: Final = {
     "restart": "Restart it",
     "rollback": "Roll back and restart",
     "undo": "Undo and restart",
-    "fallback": "Go to the fallback",
+    "fallback": "Stop this one, start that",
 }
 
 

@@ -27,7 +27,7 @@ from tui.operations.words import NAMES, OUTCOMES
 from tui.screens.choice import Choice
 from watch.history import Revision
 from watch.precheck import Precheck, precheck
-from watch.proposal import VERBS, Proposal, order
+from watch.proposal import VERBS, Proposal, naming, order
 from watch.revisions import environment_changes, joined, version_changes
 from watch.view import View
 
@@ -183,7 +183,7 @@ class Conductor:
         rights = proposal.rights
         wanted = order(proposal, check, id="0", who=self.operations.who)
         commands = by_hand(wanted, user=self._desk.deployment.user)
-        title = f"{VERBS[proposal.action]} {proposal.unit} on {proposal.host}: by hand"
+        title = f"{naming(proposal)}: by hand"
         self._app.push_screen(ByHandScreen(title, rights.reason if rights is not None else "", commands))
 
     async def _start_or_stop(self) -> None:

@@ -15,6 +15,7 @@ class Tail(Rows):
 
     def __init__(self) -> None:
         super().__init__(id="tail")
+        self.border_title = "Journal"
 
     def show(self, journal: Journal, zone: Zone) -> None:
         width, height = self.inner

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from probes.bench.here import MEASURED
+from probes.bench.orders import MEASURED
 from probes.host import HostError, LinkDown
 from tests.tui import acting, benching, views
 from tests.tui.benching import BASELINE, NGRAM, Led, filled, sweep

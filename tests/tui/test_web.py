@@ -50,7 +50,7 @@ async def shown(speed: float) -> AsyncIterator[str]:
 
 
 async def test_a_browser_sees_the_phase_change(tmp_path: Path) -> None:
-    async with shown(20.0) as address, Browser() as browser:
+    async with Browser() as browser, shown(12.0) as address:  # a browser takes its time to begin
         await browser.before_each_page(CATCH)
         await browser.open(f"{address}/?token={TOKEN}")
         loading = await browser.until(SEEN, lambda text: "LOADING" in text and "weights" in text.splitlines()[0])

@@ -3,6 +3,8 @@ is asked for: ``--version`` and ``explain`` never load the screen."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -49,8 +51,11 @@ def main() -> None:
     """The entry point. Bad input is one sentence with its remedy on standard error and a status of ``tui/exits.py``."""
     from tui.commands.settings import hoisted
 
+    if sys.stdout is None:  # closed by whoever began us
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
         status = app(hoisted(sys.argv[1:]), prog_name="firstlight", standalone_mode=True)
+        sys.stdout.flush()
     except Ending as ending:
         ending.tell()
         sys.exit(ending.status)
@@ -59,6 +64,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has seen enough; nothing is left to be flushed into it
         sys.exit(Exit.OK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.filename is not None:
+            raise
+        Ending(Exit.UNREADABLE, f"what it has to say cannot be written: {error.strerror}", "Make room there.").tell()
+        os._exit(Exit.UNREADABLE)  # what is left in the buffer cannot be written either
     sys.exit(status)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette
+from textual.command import Command, CommandList, CommandPalette
 from textual.widgets import OptionList
 
 
@@ -37,6 +37,11 @@ class Palette(CommandPalette):
     def _action_command_list(self, action: str) -> None:  # Textual's own name: it goes before one without underscore
         if not _moved(self.query_one(CommandList), action):
             super()._action_command_list(action)
+
+    def _refresh_command_list(self, command_list: CommandList, commands: list[Command], clear_current: bool) -> None:
+        """What is still being found while the palette goes away is not shown any more."""
+        if command_list.is_attached:
+            super()._refresh_command_list(command_list, commands, clear_current)
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         """Once: see ``tui.leaving``."""

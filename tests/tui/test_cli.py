@@ -359,3 +359,19 @@ async def test_near_names_are_offered() -> None:
     assert ending.value.remedy == "Did you mean vllm.service, vllm2.service?"
     await watching.stop()
     tape.close()
+
+
+@pytest.mark.parametrize("words", ["sessions --json", "bench presets", "bench list --json", "audit", "--version"])
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+def test_output_that_cannot_be_written(tmp_path: Path, words: str, where: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {PROGRAM} {words} {where}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode in (Exit.OK, Exit.UNREADABLE)

@@ -77,8 +77,8 @@ async def test_a_load_is_recorded_told_listed_and_replayed(
 
 @pytest.fixture
 def small_disk(keyring: Keyring) -> Iterator[Path]:
-    """The state folder on a disk of its own, which is full after 64 KB."""
-    state = keyring.home / ".local/state/firstlight"
+    """The folder of recordings on a disk of its own, which is full after 64 KB."""
+    state = keyring.home / ".local/state/firstlight/sessions"
     state.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", str(state)], check=True)
     yield state
@@ -98,7 +98,7 @@ async def test_the_disk_is_full(machine: Machine, target: str, service: Service,
         screen = "".join((await terminal.until("recorded in")).split())
         assert await terminal.ended() == 0
     await nothing_left(machine)
-    (recording,) = (small_disk / "sessions").glob("*.jsonl*")
+    (recording,) = small_disk.glob("*.jsonl*")
     for words in ("recording stopped: no room left", "no report was written", f"recorded in {recording}"):
         assert "".join(words.split()) in screen
     with SessionReader(recording) as reader:

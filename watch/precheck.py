@@ -132,7 +132,9 @@ def _of_unit(action: Action, view: View, load: str, result: str, needs_reload: b
                 remedy="daemon-reload is done first; look at the difference in the revisions.",
             )
         )
-    if result == "start-limit-hit":
+    # a server that ended by an error keeps that as its result at the limit: then only systemd's own line says so
+    limited = view.state == "failed" and any(finding.id == "start-limit" for finding in view.findings)
+    if result == "start-limit-hit" or limited:
         out.append(
             Concern(
                 id="start-limit",

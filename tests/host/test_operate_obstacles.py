@@ -3,16 +3,20 @@ is left whole. What the steps do there is in ``test_operate_files.py``."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.host import tape
 from tests.host.machine import Machine
 from tests.host.proxy import Proxy
 from tests.host.screen import Screen, state, watched  # noqa: F401 a fixture
 from tests.host.service import Service, fresh_name, shell
+from tests.host.tape import RECORDINGS
+from tests.host.test_load import READY
 from watch.actions import STEPS
 from watch.config import Deployment
 from watch.history import History, LoadRecord
@@ -98,7 +102,7 @@ async def test_a_masked_unit(machine: Machine, target: str, service: Service, st
     machine.run("systemctl", "mask", "--runtime", f"{service.name}.service")
     try:
         async with at_the_difference(target, service.name) as screen:
-            await screen.until(f"systemctl unmask {service.name}.service first")
+            await screen.until("is masked, so that it cannot be started: systemctl unmask")
             assert "R Roll back to it" not in screen.footer()
             await screen.press("R", "escape", "escape")
             await screen.press("r")
@@ -284,6 +288,77 @@ async def test_no_room_for_the_files_of_before_here(
         assert "kept on the host alone: here it failed" in said
         await undone(screen)
     assert text_of(machine, path_of(serving.name)) == OTHER
+
+
+# ----- what would go wrong with a restart is said before the yes
+
+
+async def test_a_restart_says_what_would_go_wrong(
+    machine: Machine,
+    target: str,
+    service: Service,
+    state: Path,  # noqa: F811
+) -> None:
+    metrics = (RECORDINGS / "cpu-small-ngram" / "metrics-first.txt").read_bytes()
+    busy = re.sub(rb"(?m)^(vllm:num_requests_running\{.*\}) .*$", rb"\1 3.0", metrics)
+    assert busy != metrics
+    load = tape.server("cpu-small-ngram").until(READY).without_waiting(1)
+    service.write_server(load, speed=12, metrics=busy)
+    await service.start(wait=True)
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.state == "ready")
+        text = text_of(machine, path_of(service.name))
+        machine.write(path_of(service.name), text.replace("Description=", "Description=edited "))
+        await screen.press("r")
+        await screen.until("Its file was changed on disk and not loaded since")
+        await screen.until("3 requests in flight are cut off")
+        assert "daemon-reload, so that the text on disk counts" in screen.text()
+        await screen.confirm()
+        await screen.ended("done")
+        await screen.until(lambda: screen.view.state == "ready")
+        assert await service.shows("NeedDaemonReload") == "no"
+        await screen.press("escape", "r")
+        await screen.until("last load")
+        assert "to ready" in screen.text()
+
+
+async def test_a_start_after_the_start_limit(machine: Machine, target: str, service: Service) -> None:
+    service.write(
+        "[Unit]\nStartLimitBurst=2\nStartLimitIntervalSec=600\n"
+        f"[Service]\nRestart=always\nRestartSec=0\nExecStart={shell(f'[ -e /run/{service.name} ] && exec sleep 600')}\n"
+    )
+    await service.start()
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.until(lambda: screen.view.unit_reading.active == "failed")
+        machine.write(f"/run/{service.name}", "now it would run\n")
+        await screen.press("S")
+        await screen.until("systemd has given up starting it (start limit): reset-failed is done first")
+        await screen.confirm()
+        await screen.ended("done")
+    assert await service.shows("ActiveState") == "active"
+
+
+@pytest.fixture
+def mismatched(machine: Machine) -> Iterator[None]:
+    path = "/usr/local/sbin/nvidia-smi"
+    words = "Failed to initialize NVML: Driver/library version mismatch"
+    machine.write(path, f"#!/bin/sh\necho '{words}'\nexit 18\n", 0o755)
+    yield
+    machine.run("rm", path)
+
+
+@pytest.mark.usefixtures("mismatched")
+async def test_a_driver_that_does_not_match_cannot_be_said_yes_to(target: str, service: Service) -> None:
+    service.write(GOOD)
+    await service.start(wait=True)
+    began = await service.shows("InvocationID")
+    async with watched(Deployment(target=target, unit=service.name)) as screen:
+        await screen.press("r")
+        await screen.until("would fail: The driver was upgraded under the running system")
+        assert "(not now)" in screen.text()
+        await screen.press("tab", "enter")
+        assert screen.action is None
+    assert await service.shows("InvocationID") == began
 
 
 # ----- the link cut at each step of a roll-back, with the same end state

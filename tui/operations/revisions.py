@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from tui.keys import bindings
 from tui.leaving import Modal
 from tui.operations.difference import change_rows, text_rows
+from tui.operations.flow import flow
 from tui.screens.whole import WholeScreen
 from tui.text import pad, safe
 from tui.units import Zone, about, number
@@ -241,6 +242,11 @@ class DifferenceScreen(WholeScreen):
         if self.obstacle:
             sign, style = ("…", "muted") if self.obstacle == UNKNOWN else ("✖", "strong error")
             rows += [*paragraph(f"{sign} {self.obstacle}", width - 2, style, indent=1, hang=2), Row()]
+        if not self._base and self._proposal is not None and self._proposal.whole:
+            rows += [Row()(" There is nothing on the host to compare it with. The text of the revision", "title")]
+            for line in self._text.splitlines():
+                rows += flow([("   " + (line or " "), "text")], width - 1, indent=5)
+            return rows
         if not self._base:
             return [*rows, Row()(" … the host is asked for the files as they are", "muted")]
         beside = [

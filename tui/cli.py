@@ -163,10 +163,14 @@ def replay(
 
 @app.command(
     epilog="\b\nExample:\n  journalctl -u vllm -o export > vllm.export\n  firstlight explain vllm.export --json"
+    "\n  ssh llm-two journalctl -u vllm -o export | firstlight explain -"
 )
 def explain(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Logs, journals (any format), unit files, folders; gzip too.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="Logs, journals (any format), unit files, folders, pipes; - for standard input."
+        ),
     ],
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     at: Annotated[

@@ -276,6 +276,25 @@ def test_explain_of_a_load_that_failed_and_of_one_that_did_not() -> None:
     assert any("free" in str(finding) for finding in found["findings"])
 
 
+@pytest.mark.parametrize("how", ["-", "<({})"])
+def test_explain_out_of_a_pipe(tmp_path: Path, how: str) -> None:
+    """As people type it; it says what it says of the file, and leaves no copy behind."""
+    file = min(Path("tests/cases").glob("*/input.journal.jsonl"))
+    of_file = firstlight("explain", file, "--json")
+    given = how.format(f"cat {file}")
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c 'from tui.cli import main; main()' explain {given} --json < {file}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert done.stderr == ""
+    name = "standard input" if how == "-" else "pipe 63"
+    assert done.stdout == of_file.stdout.replace(file.name, name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_explain_into_a_pipe_that_is_closed() -> None:
     case = next(iter((Path(__file__).parent.parent / "cases").glob("C03-*/input*")))
     script = f"'{PROGRAM}' explain '{case}' | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"

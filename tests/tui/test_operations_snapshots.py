@@ -33,6 +33,10 @@ VIEWS: dict[str, tuple[Callable[[], Firstlight], tuple[str, ...]]] = {
 }
 
 
+def text_of(pilot: Pilot[Any]) -> str:
+    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+
+
 def compare(
     snap_compare: Compare, make: Callable[[], Firstlight], size: tuple[int, int], keys: tuple[str, ...]
 ) -> bool:
@@ -40,8 +44,10 @@ def compare(
         await settled(pilot)
         for key in keys:
             await press(pilot, key)
+            while any(words in text_of(pilot) for words in ("is not known yet", "the host is asked", "asking …")):
+                await pilot.pause(0.01)  # until what the operations answer is shown
             for _ in range(5):
-                await pilot.pause(0.01)  # what the operations answer is shown
+                await pilot.pause(0.01)
 
     return snap_compare(make(), terminal_size=size, run_before=before)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from msgspec.structs import replace
 
 from probes.operate.orders import Rights
@@ -103,3 +105,10 @@ def test_an_argument_that_failed_last_time() -> None:
     assert failed_arguments(BAD, loads[::-1], {1: GOOD, 2: BAD}) == ()
     assert failed_arguments(BAD, loads[:1], {1: GOOD, 2: BAD}) == ()
     assert failed_arguments(BAD, [load("loading", 2, 300.0), *loads], {1: GOOD, 2: BAD}) == (failed,)
+
+
+def test_a_start_limit_is_known_by_systemds_line_where_the_result_is_the_servers() -> None:
+    finding = SimpleNamespace(id="start-limit", kind="unit", title="", benign=False)
+    limited = replace(view("failed", result="exit-code"), findings=(finding,))  # type: ignore[arg-type]
+    assert ids(limited, "start") == ["start-limit"]
+    assert ids(replace(limited, state="ready"), "start") == []

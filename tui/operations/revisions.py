@@ -136,7 +136,7 @@ def revision_row(row: RevisionRow, zone: Zone, width: int) -> Row:
     tags = [("runs now", "strong accent")] if row.runs else []
     tags += [("last known good" if wide else "last good", "strong ok")] if row.best else []
     tags += [("known good", "ok")] if revision.known_good and not row.best else []
-    tags += [(measured.partition(",")[0], "text")] if measured and not wide else []
+    tags += [(measured.partition(", ")[0], "text")] if measured and not wide else []
     tags += [(safe(row.cause), "warn")] if row.cause else []
     for place, (tag, look) in enumerate(tags):
         out(" · " if place else " ", "faint")(tag, look)

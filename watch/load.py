@@ -37,6 +37,8 @@ class Span:
     closed: bool = False
     note: str = ""
     track: Track | None = None
+    paused: bool = False
+    """it only follows so far, and its own beginning will be printed"""
 
 
 class Load:
@@ -230,7 +232,7 @@ class Load:
         following = self._next(mark)
         if following is not None and ORDER[following] > ORDER[phase]:
             self.phase = following
-            self.spans.setdefault(following, Span(following, span.ended, note=mark.note))
+            self.spans.setdefault(following, Span(following, span.ended, note=mark.note, paused=mark.pause))
         return True
 
     def enter(self, phase: Phase, at: float, *, began: float | None = None, explicit: bool = True) -> bool:
@@ -242,7 +244,7 @@ class Load:
         if now is not None and phase == self.phase:
             if explicit and not now.explicit and now.own == 0:
                 now.started = at
-            now.explicit = now.explicit or explicit
+            now.explicit, now.paused = now.explicit or explicit, False
             now.own += 1
             return False
         if now is None:

@@ -37,6 +37,7 @@ class Mark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unit: str = ""
     note: str = ""
     then: Phase | Literal[""] = ""
+    pause: bool = False
     backdate: bool = False
     weak: bool = False
     after: Phase | Literal[""] = ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from watch.attempts import Attempt
 from watch.forecast import Forecast, LoadSoFar
 from watch.gpu import Gpus
@@ -17,6 +19,8 @@ from watch.words import PHASES, Phase, Severity, State, rank
 
 _GIB = float(1 << 30)
 _PARAMETERS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])", re.ASCII)
+_PAUSE = 1.0
+"""Seconds between two phases from which on they are told: times are shown to the second."""
 _SILENT_START = "imports: nothing is printed for the first 10 to 30 s"
 
 
@@ -27,6 +31,7 @@ def load_view(
     load = attempt.load
     span = load.spans.get(load.phase)
     usual = {piece.name: (piece.low, piece.high) for piece in forecast.phases} if forecast is not None else {}
+    phases = [_phase(load, name, state, usual.get(name), quiet) for name in _listed(load, state)]
     return LoadView(
         number=load.number,
         invocation=load.invocation,
@@ -34,7 +39,7 @@ def load_view(
         ended=load.ended if load.ended is not None else load.over_at,
         state=state,
         phase=load.phase,
-        phases=tuple(_phase(load, name, state, usual.get(name), quiet) for name in _listed(load, state)),
+        phases=_apart(load, phases, now),
         progress=_progress(span),
         ranks=attempt.ranks.views(now if load.ended is None else load.ended, load.phase),
         attached_late=load.attached_late,
@@ -68,7 +73,7 @@ def _phase(load: Load, name: Phase, state: State, usual: tuple[float, float] | N
     if present and state == "failed":
         status = "failed"
     elif present and span.ended is None and load.over_at is None:
-        status = "running"
+        status = "awaited" if span.paused else "running"
     note = ""
     if present and load.over_at is None:
         note = load.note() or quiet
@@ -81,8 +86,21 @@ def _phase(load: Load, name: Phase, state: State, usual: tuple[float, float] | N
         ended=ended,
         progress=_progress(span),
         note=note,
-        usual=usual if status == "running" else None,
+        usual=usual if status in ("running", "awaited") else None,
     )
+
+
+def _apart(load: Load, phases: list[PhaseView], now: float) -> tuple[PhaseView, ...]:
+    """With the time between the phases up to ready that belongs to none, so that all of it adds up."""
+    out: list[PhaseView] = []
+    until = load.started
+    for phase in phases:
+        before = 0.0
+        if phase.started is not None and phase.name not in ("pre-start", "serving", "stopping"):
+            before = (now if phase.status == "awaited" else phase.started) - until
+            until = max(until, phase.ended if phase.ended is not None else phase.started)
+        out.append(replace(phase, before=round(before, 3)) if before >= _PAUSE else phase)
+    return tuple(out)
 
 
 def _last(load: Load) -> float:

@@ -95,6 +95,8 @@ def _load(load: LoadView) -> dict[str, Any]:
         if phase.started is None:
             continue
         one: dict[str, Any] = {"name": phase.name, "started": _time(phase.started), "status": phase.status}
+        if phase.before:
+            one["seconds_before"] = phase.before
         if phase.ended is not None:
             one["seconds"] = round(phase.ended - phase.started, 3)
         if phase.progress is not None:
@@ -199,7 +201,7 @@ _STATES: dict[State, tuple[str, str]] = {
     "stopped": ("■", "33"),
     "unknown": ("?", "33"),
 }
-_PHASE_SIGNS = {"done": "✔", "running": "▶", "failed": "✖", "pending": "·"}
+_PHASE_SIGNS = {"done": "✔", "running": "▶", "failed": "✖", "pending": "·", "awaited": "▶"}
 
 
 def render_text(report: Report, *, width: int = 100, colour: bool = False) -> str:
@@ -281,8 +283,19 @@ class _Text:
                 "  (its beginning is not in these files)" if load.attached_late else ""
             )
             for phase in load.phases:
-                if phase.started is not None:
+                if phase.before:
+                    yield self._between(phase, load)
+                if phase.started is not None and phase.status != "awaited":
                     yield self._phase(phase, load)
+
+    def _between(self, phase: PhaseView, load: LoadView) -> str:
+        """The time before a phase that belongs to none."""
+        now = phase.status == "awaited"
+        began = (self._report.view.now if now else phase.started or load.started) - phase.before - load.started
+        words = (
+            f"  {'▶' if now else '·'} {'between':<14} {'+' + duration(max(0.0, began)):>10} {duration(phase.before):>9}"
+        )
+        return f"{words}  {shown(phase.note)}"[: self._width + 40] if now and phase.note else words
 
     def _phase(self, phase: PhaseView, load: LoadView) -> str:
         started = phase.started or load.started

@@ -190,7 +190,7 @@ def _ratio(view: View, seconds: float | None) -> float | None:
 def _phases(view: View, load: LoadView | None) -> tuple[PhaseTook, ...]:
     rows = []
     for phase in load.phases if load is not None else ():
-        if phase.started is None or phase.name in ("ready", "serving", "stopping", "n/a"):
+        if phase.started is None or phase.status == "awaited" or phase.name in ("ready", "serving", "stopping", "n/a"):
             continue
         end = phase.ended
         if end is None and phase.status == "running":

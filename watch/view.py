@@ -33,7 +33,8 @@ class Progress(Struct, frozen=True, kw_only=True):
 class PhaseView(Struct, frozen=True, kw_only=True):
     name: Phase
     status: str
-    """done, running, pending, failed"""
+    """done, running, pending, failed; awaited: the phase before has ended, and its own beginning, which will be
+    printed, was not seen yet"""
     started: float | None = None
     ended: float | None = None
     progress: Progress | None = None
@@ -41,6 +42,9 @@ class PhaseView(Struct, frozen=True, kw_only=True):
     """what is going on where nothing is printed: "after the last shard: repacking, nothing is printed until …" """
     usual: tuple[float, float] | None = None
     """how long it takes: low, high, seconds; from history or priors"""
+    before: float = 0.0
+    """seconds between the end of what came before it and its own beginning, that belong to no phase; of one that is
+    awaited: since that end"""
 
 
 class RankView(Struct, frozen=True, kw_only=True):

@@ -138,6 +138,37 @@ def test_a_load_with_a_warm_page_cache_phase_by_phase() -> None:
     assert phases["ready"][0] == pytest.approx(146.4, abs=SECOND)
 
 
+@pytest.mark.parametrize("name", [row[0] for row in WEIGHTS_AND_READY])
+def test_phases_and_what_lies_between_them_add_up_to_the_whole(name: str) -> None:
+    _, view = at_end(name)
+    assert view.load is not None
+    phases = {phase.name: phase for phase in view.load.phases}
+    ready = phases["ready"]
+    assert ready.started is not None
+    told = ready.before
+    for phase in phases.values():
+        if phase.name not in ("ready", "serving", "stopping"):
+            assert phase.started is not None
+            assert phase.ended is not None
+            told += phase.before + phase.ended - phase.started
+    missing = ready.started - view.load.started - told
+    assert -0.01 <= missing < len(phases), "less than a second at each seam is left out"
+
+
+@pytest.mark.parametrize("name", ["cpu-fail-missing-shard", "cpu-small-baseline", "gpu-h200x2/b1-ngram-cold-cache"])
+def test_the_time_before_a_phase_is_the_same_while_it_passes_and_afterwards(name: str) -> None:
+    _, lines = recording(name)
+    after = next(phase for phase in at_end(name)[1].load.phases if phase.name == "dist-init")  # type: ignore[union-attr]
+    assert after.started is not None
+    assert after.before > 5
+    earlier = [line for line in lines if line.at < after.started]
+    load = folded(earlier).view(after.started - 0.1).load
+    assert load is not None
+    awaited = next(phase for phase in load.phases if phase.name == "dist-init")
+    assert awaited.status == "awaited"
+    assert awaited.before == pytest.approx(after.before, abs=0.2)
+
+
 def test_an_eager_load_shows_neither_compile_nor_capture() -> None:
     started, lines = recording("cpu-small-ngram")
     state = folded([line for line in lines if line.at - started < 42.55])

@@ -81,6 +81,8 @@ def _phases(scene: Scene, load: LoadView, width: int, *, together: bool) -> list
         if together and phase.status == "pending":
             pending.append(phase.name)
             continue
+        if phase.before:
+            rows.append(_between(phase))
         rows.append(_phase(phase, load, scene, width))
         rows.extend(_detail(phase, scene.view.now, width))
     if pending:
@@ -95,13 +97,27 @@ def _nothing_yet(scene: Scene) -> str:
     return "No start of this unit has been seen yet."
 
 
+def _between(phase: PhaseView) -> Row:
+    """The time before a phase that belongs to none."""
+    now = phase.status == "awaited"
+    sign = PHASES["running" if now else "pending"]
+    row = Row()(f" {sign.sign} ", sign.style)(pad("between", _NAME), "strong" if now else "muted")
+    return row(right(elapsed(phase.before), _TIME), "strong" if now else "muted")
+
+
 def _phase(phase: PhaseView, load: LoadView, scene: Scene, width: int) -> Row:
-    sign = PHASES[phase.status]
+    awaited = phase.status == "awaited"
+    sign = PHASES["pending" if awaited else phase.status]
     row = Row()(f" {sign.sign} ", sign.style)
     name = pad(phase.name, _NAME)
-    row(name, {"running": "strong", "failed": "strong error", "pending": "faint"}.get(phase.status, "text"))
+    row(
+        name,
+        {"running": "strong", "failed": "strong error", "pending": "faint", "awaited": "faint"}.get(
+            phase.status, "text"
+        ),
+    )
     took = ""
-    if phase.started is not None:
+    if phase.started is not None and not awaited:
         end = phase.ended if phase.ended is not None else load.ended or scene.view.now
         took = elapsed(end - phase.started)
         if phase.name == "ready":
@@ -116,7 +132,7 @@ def _phase(phase: PhaseView, load: LoadView, scene: Scene, width: int) -> Row:
 
 def _detail(phase: PhaseView, now: float, width: int) -> list[Row]:
     """What stands under a phase: its bar, its pace, what is going on where nothing is printed."""
-    if phase.status not in ("running", "failed"):
+    if phase.status not in ("running", "awaited", "failed"):
         return []
     rows: list[Row] = []
     progress = phase.progress

@@ -85,7 +85,15 @@ def _phases(tale: Tale) -> Iterator[Block]:
         return
     count = len(tale.earlier)
     head = ["Phase", "Took", *(["Load before", *(f"{n} before" for n in range(2, count + 1))] if count else [])]
-    rows = [(took.phase.name, length(took.seconds), *map(length, took.earlier)) for took in tale.phases]
+    rows = []
+    for took in tale.phases:
+        if took.phase.before:
+            rows.append(("between", length(took.phase.before), *([""] * count)))
+        if took.phase.status != "awaited":
+            rows.append((took.phase.name, length(took.seconds), *map(length, took.earlier)))
+    ready_at = next((p for p in (tale.load.phases if tale.load is not None else ()) if p.name == "ready"), None)
+    if ready_at is not None and ready_at.before:
+        rows.append(("between", length(ready_at.before), *([""] * count)))
     if tale.load is not None:
         ready = next((p.started for p in tale.load.phases if p.name == "ready" and p.started is not None), None)
         whole = ready - tale.load.started if ready is not None else None

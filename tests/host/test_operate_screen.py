@@ -143,6 +143,7 @@ async def test_back_to_known_good_after_a_bad_edit_and_undone(
 
 async def test_revisions_are_looked_at(machine: Machine, target: str, service: Service) -> None:
     server(service)
+    machine.write("/opt/vllm/lib/python3.13/site-packages/torch-2.9.0+cu128.dist-info/METADATA", "Name: torch\n")
     await service.start(wait=True)
     async with watched(Deployment(target=target, unit=service.name)) as screen:
         await failed_after_edit(screen, machine, service)
@@ -155,7 +156,9 @@ async def test_revisions_are_looked_at(machine: Machine, target: str, service: S
         assert "runs now" in rows[0]
         assert "✔ ready" in rows[1]
         assert "last known good" in rows[1]
-        await screen.press("j", "enter")
+        await screen.press("j")
+        await screen.until("torch 2.9.0+cu128")
+        await screen.press("enter")
         await screen.until("compared with what runs now")
         assert "− --max-model-len" in screen.text()
         await screen.press("escape")

@@ -102,7 +102,7 @@ complaint() { # the last line that a program said, of a file
 
 say begin "done" "benchmark of $unit"
 : "${FL_DIR:=$FL_RESULTS}"
-head -c 131072 /dev/zero >"$reserve" || fail "nothing was measured"
+printf %131072s "" >"$reserve" || fail "nothing was measured"
 mv -- "$FL_STAGE/order.json" "$FL_RESULTS/order.json" || fail "cannot write to $FL_RESULTS"
 unset OPENAI_API_KEY # whoever runs this may have one, which is for another server
 while IFS= read -r entry; do

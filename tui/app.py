@@ -22,10 +22,12 @@ from tui.lines import LineStore
 from tui.operations.conductor import Conductor
 from tui.operations.steps import StepsScreen
 from tui.projector import Projector
+from tui.recordings import can_note, show_recordings, write_note
 from tui.screens.help import HelpScreen
 from tui.screens.replay import screen_for
 from tui.screens.watch import WatchScreen
 from tui.source import Source, SourceStatus
+from tui.stage import Watched
 from tui.units import Zone
 from watch.view import View
 
@@ -126,7 +128,7 @@ class Firstlight(BaseApp[int]):
     def shows_steps(self) -> bool:
         return any(isinstance(screen, StepsScreen) for screen in self.screen_stack)
 
-    def show_steps(self, watch: WatchScreen | None = None) -> None:
+    def show_steps(self, watch: Watched | None = None) -> None:
         if not self.shows_steps:
             self.push_screen(StepsScreen(watch or self.watching, self.zone))
 
@@ -134,7 +136,7 @@ class Firstlight(BaseApp[int]):
     def shows_benchmark(self) -> bool:
         return any(isinstance(screen, BenchScreen) for screen in self.screen_stack)
 
-    def show_benchmark(self, watch: WatchScreen | None = None) -> None:
+    def show_benchmark(self, watch: Watched | None = None) -> None:
         if not self.shows_benchmark:
             self.push_screen(BenchScreen(watch or self.watching, self.zone))
 
@@ -152,6 +154,17 @@ class Firstlight(BaseApp[int]):
 
     def _leader(self, what: str) -> Conductor | Bencher | None:
         return self.bencher if what in WHAT else self.conductor
+
+    # -- recordings
+
+    def can_note(self) -> bool:
+        return can_note(self)
+
+    def write_note(self) -> None:
+        write_note(self)
+
+    def show_recordings(self) -> None:
+        show_recordings(self)
 
     async def action_quit(self) -> None:
         """Asks first where something waits here that leaving would end; asked for again it leaves."""

@@ -49,7 +49,7 @@ User = Annotated[
 
 def main() -> None:
     """The entry point. Bad input is one sentence with its remedy on standard error and a status of ``tui/exits.py``."""
-    from tui.commands.settings import hoisted
+    from tui.settings import hoisted
 
     if sys.stdout is None:  # closed by whoever began us
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -93,7 +93,7 @@ def firstlight(
 
     Without a command, in a terminal: choose what to watch.
     """
-    from tui.commands.settings import choose
+    from tui.settings import choose
 
     choose(config)
     if ctx.invoked_subcommand is None:

@@ -5,43 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
-from textual.app import App
 
 from probes.readings import Note
+from tui.desk import whoami
+from tui.playing import player
+from tui.projector import Projector
+from tui.screens.ask import AskLine
+from tui.screens.recordings import RecordingsScreen
+from tui.screens.replay import screen_for
+from tui.stage import Stage
 from tui.text import safe
-
-if TYPE_CHECKING:
-    from tui.app import Firstlight
+from watch.session import SessionError, SessionReader
 
 LONGEST = 500
 """Characters of a note as it is typed."""
 
 
-def can_note(app: App[object]) -> bool:
+def can_note(app: Stage) -> bool:
     """Whether there is a session to write into: a live watch has one, here or in a daemon. A browser only looks."""
     return not app.is_web and _taker(app) is not None
 
 
-def _taker(app: App[object]) -> Callable[[str], Awaitable[None]] | None:
+def _taker(app: Stage) -> Callable[[str], Awaitable[None]] | None:
     """What takes a note."""
-    desk = cast("Firstlight", app).desk
+    desk = app.desk
     if desk is None:
-        return getattr(cast("Firstlight", app).source, "note", None)
+        return getattr(app.source, "note", None)
 
     async def put(text: str) -> None:
-        from tui.desk import whoami
-
         await desk.watching.put(Note(at=desk.clock.now(), text=text, who=whoami()))
 
     return put
 
 
-def write_note(app: App[object]) -> None:
+def write_note(app: Stage) -> None:
     """Ask for one line, and put it into the session."""
-    from tui.screens.ask import AskLine
-
     taker = _taker(app)
 
     async def put(text: str) -> None:
@@ -52,7 +50,7 @@ def write_note(app: App[object]) -> None:
         except OSError as error:  # a daemon that is gone
             app.notify(safe(f"The note is not kept: {error}"), severity="error", markup=False)
             return
-        if cast("Firstlight", app).source.status().recording:
+        if app.source.status().recording:
             app.notify("The note is in the recording.", timeout=2, markup=False)
         else:
             app.notify("The note is shown here only: this watch is not recorded.", severity="warning", markup=False)
@@ -64,27 +62,20 @@ def write_note(app: App[object]) -> None:
     app.push_screen(AskLine("Note", "one line, kept in the recording and shown in its report", LONGEST), typed)
 
 
-def show_recordings(app: App[object]) -> None:
+def show_recordings(app: Stage) -> None:
     """The list of recordings; the one that is chosen is replayed over the watch, which goes on."""
     app.run_worker(_recordings(app), group="recordings", exclusive=True)
 
 
-async def _recordings(app: App[object]) -> None:
-    from tui.screens.recordings import RecordingsScreen
-
-    zone = cast("Firstlight", app).zone
+async def _recordings(app: Stage) -> None:
+    zone = app.zone
     current: Path | None = None
     while (chosen := await app.push_screen_wait(RecordingsScreen(zone, current))) is not None:
         current = chosen
         await _replay(app, chosen)
 
 
-async def _replay(app: App[object], path: Path) -> None:
-    from tui.commands.replay import player
-    from tui.projector import Projector
-    from tui.screens.replay import screen_for
-    from watch.session import SessionError, SessionReader
-
+async def _replay(app: Stage, path: Path) -> None:
     try:
         reader = SessionReader(path)
     except SessionError as error:
@@ -92,7 +83,7 @@ async def _replay(app: App[object], path: Path) -> None:
         app.notify(safe(why), severity="error", markup=False)
         return
     source = player(reader, 1.0)
-    projector = Projector(source, cast("Firstlight", app).zone, screen_for(source, covers=True))
+    projector = Projector(source, app.zone, screen_for(source, covers=True))
     work = [asyncio.create_task(one) for one in (projector.feed(), projector.paint())]
     try:
         await app.push_screen_wait(projector.screen)

@@ -16,7 +16,8 @@ from probes.rehearsal.story import load_story
 from tests.probes.test_hook import script, server
 from tests.tui import views
 from tui.commands import watch as command
-from tui.commands.replay import open_recording, player
+from tui.commands.replay import open_recording
+from tui.playing import player
 from watch.config import Config, Deployment, Hooks
 from watch.hooking import Hooking
 from watch.hooks import parse

@@ -17,7 +17,7 @@ from probes.readings import Note, Reading
 from tests.tui.showing import QUIET, press
 from tests.watch.fed import a_load
 from tui.app import Firstlight
-from tui.commands.replay import player
+from tui.playing import player
 from tui.screens.recordings import RecordingsScreen
 from tui.screens.replay import ReplayScreen
 from tui.times import wanted

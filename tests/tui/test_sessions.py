@@ -24,7 +24,8 @@ from tests.watch.fed import a_load
 from tests.watch.test_telling import hostile
 from tui.amounts import amount
 from tui.cli import main
-from tui.commands.report import at_end, beside, of_stretch
+from tui.commands.report import at_end
+from tui.reporting import beside, of_stretch
 from watch.session import SessionWriter, new_header
 from watch.session.shelf import CACHE, completed, listed, remember, remove, summarize
 

@@ -14,9 +14,10 @@ from probes.rehearsal.host import Rehearsal
 from probes.rehearsal.story import load_story
 from probes.supervise import Supervisor
 from tui.commands import watch as command
-from tui.commands.replay import open_recording, player
+from tui.commands.replay import open_recording
 from tui.desk import Desk
 from tui.exits import Ending, Exit
+from tui.playing import player
 from watch.config import Config, Defaults, Deployment
 from watch.history import History
 from watch.session import SessionReader

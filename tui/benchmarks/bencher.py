@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from probes.bench.orders import BenchOrder
 from probes.host import HostError, LinkDown
@@ -20,15 +20,13 @@ from tui.desk import Desk
 from tui.operations.confirm import Confirm, warning
 from tui.operations.core import sentence
 from tui.source import SourceStatus
+from tui.stage import Stage
 from tui.text import safe
 from watch.benchmarks.cost import Cost, cost
 from watch.benchmarks.presets import BadPreset, presets
 from watch.config import Preset
 from watch.history import Benchmark, HistoryError
 from watch.view import BenchView, View
-
-if TYPE_CHECKING:
-    from tui.app import Firstlight
 
 AGAIN = 5.0
 """Real seconds between two tries to begin what is armed, or to find what runs, over a link that is not there."""
@@ -55,7 +53,7 @@ class Work(Protocol):
 class Bencher:
     """``what`` is one of ``WHAT`` everywhere."""
 
-    def __init__(self, app: Firstlight, desk: Desk, *, work: Work = measuring) -> None:
+    def __init__(self, app: Stage, desk: Desk, *, work: Work = measuring) -> None:
         self._app = app
         self._desk = desk
         self._work = work

@@ -14,7 +14,7 @@ from tui.keys import bindings
 from tui.leaving import Modal
 from tui.operations.confirm import Confirm
 from tui.scene import Scene
-from tui.screens.watch import WatchScreen
+from tui.stage import Watched
 from tui.text import pad, right, safe
 from tui.units import about, number
 from tui.widgets.footer import Footer
@@ -133,7 +133,7 @@ class AskMeasure(Confirm):
     begins when the load is ready."""
 
     def __init__(
-        self, order: BenchOrder, preset: Preset, found: Cost, watch: WatchScreen, view: View, *, arming: bool = False
+        self, order: BenchOrder, preset: Preset, found: Cost, watch: Watched, view: View, *, arming: bool = False
     ) -> None:
         what = "Arm" if arming else "Measure with"
         where = f"{order.unit} on {view.target}"

@@ -11,9 +11,8 @@ from textual.containers import Grid
 from tui.benchmarks.figures import beside_rows, beside_title, heading, rows_of
 from tui.keys import bindings
 from tui.leaving import Page
-from tui.operations.conducted import conduct, may
 from tui.scene import Scene
-from tui.screens.watch import WatchScreen
+from tui.stage import Watched, conduct, may
 from tui.units import Zone
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
@@ -33,7 +32,7 @@ class BenchScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("bench")]
     AUTO_FOCUS = "#bench"
 
-    def __init__(self, watch: WatchScreen, zone: Zone) -> None:
+    def __init__(self, watch: Watched, zone: Zone) -> None:
         super().__init__()
         self._watch = watch
         self._zone = zone

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from probes.command import plain
-from tui.commands.rows import operators
+from tui.catalogue import operators
 from tui.commands.screen import configuration, need_terminal, show
 from tui.exits import Ending, Exit
 from tui.handover.feed import Attached, AttachedWatching, CannotAttach, Lines

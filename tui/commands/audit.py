@@ -13,10 +13,10 @@ import msgspec
 
 from probes.command import plain
 from tui.commands.doctor import meant
-from tui.commands.settings import configuration
 from tui.commands.tables import Tint, hanging
 from tui.exits import Ending, Exit
 from tui.json import inert
+from tui.settings import configuration
 from tui.spans import span
 from tui.units import Zone, about
 from watch.audit import Done, Entry, actions, default_path, read_audit

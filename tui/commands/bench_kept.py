@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from probes.command import plain
 from tui.commands.bench_text import compared, listed, presets_text
 from tui.commands.named import named
-from tui.commands.settings import configuration
 from tui.exits import Benched, Ending, Exit
+from tui.settings import configuration
 from tui.units import Zone
 from watch.benchmarks.compare import Comparison, Side, compare
 from watch.benchmarks.keep import compare_kept, name_of, side_of

@@ -6,10 +6,10 @@ import sys
 
 from probes.command import plain
 from tui.commands.named import Named
-from tui.commands.settings import chosen
 from tui.exits import Ending, Exit
 from tui.handover.daemon import Order, launch, taken
 from tui.handover.place import PlaceError, daemons
+from tui.settings import chosen
 
 
 def begin(one: Named, *, record: bool | None = None, since: str | None = None) -> Exit:

@@ -16,10 +16,10 @@ from probes.host import Host, HostError
 from probes.hosts import open_host
 from probes.reaching import reached
 from tui.commands.named import Named, named
-from tui.commands.settings import configuration
 from tui.commands.tables import Tint, hanging
 from tui.exits import Exit
 from tui.json import inert
+from tui.settings import configuration
 from watch.check import Check
 from watch.config import Config, Deployment, near
 from watch.doctor import judge

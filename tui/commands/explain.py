@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.commands.rows import operators
+from tui.catalogue import operators
 from tui.exits import Ending, Exit
 from tui.json import inert
 from watch.explain import CannotExplain, explain, render_text, report_json

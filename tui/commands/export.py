@@ -15,10 +15,11 @@ from pathlib import Path
 import msgspec
 
 from probes.readings import MetricsReading
-from tui.commands.replay import open_recording, player
-from tui.commands.report import write
+from tui.commands.replay import open_recording
 from tui.commands.screen import configuration
 from tui.exits import Ending, Exit
+from tui.playing import player
+from tui.reporting import write
 from watch.player import opening
 from watch.series import Collector, Series, is_name, names
 from watch.session import SessionReader

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from datetime import UTC, tzinfo
+from datetime import UTC
 from pathlib import Path
 
-from tui.commands.replay import folded, open_recording
+from tui.commands.replay import open_recording
 from tui.exits import Ending, Exit
-from watch.history import History, HistoryError
+from tui.reporting import beside, told, write
 from watch.session import SessionError, SessionReader
-from watch.session.shelf import RANGE, stem_of
-from watch.telling import gather, html, markdown
 
 LARGEST = 256 << 20
 """Bytes of a recording, unpacked, up to which a watch that ends makes its report at once: ten seconds of reading."""
@@ -43,7 +36,7 @@ def run(
         raise Ending(Exit.USAGE, "a report is HTML or Markdown, not both", "Leave one of --html and --markdown away.")
     as_markdown = markdown or (not html and output is not None and output.suffix == ".md")
     with open_recording(file) as reader:
-        text = _text(reader, as_markdown, UTC if utc else None, since, until)
+        text = told(reader, as_markdown, UTC if utc else None, since, until)
         path = output or beside(reader.path, as_markdown, since, until)
     if str(path) == "-":
         sys.stdout.buffer.write(text.encode())
@@ -71,56 +64,7 @@ def at_end(recording: Path, kind: str) -> str:
             if reader.size > _LONG:
                 print("firstlight: writing the report …", file=sys.stderr)
             path = beside(recording, kind == "markdown")
-            write(path, _text(reader, kind == "markdown", None))
+            write(path, told(reader, kind == "markdown", None))
     except (SessionError, OSError) as error:
         return f"no report was written ({error}); it is made by: {later}"
     return ""
-
-
-def of_stretch(recording: Path, since: float, until: float, zone: tzinfo | None) -> Path:
-    """Make the report of a stretch, beside the recording, on behalf of a screen: it lets others have their turn. Where
-    it is. Raises SessionError, OSError."""
-    with SessionReader(recording) as reader:
-        path = beside(recording, False, since, until)
-        write(path, _text(reader, False, zone, since, until, every=lambda: time.sleep(0.01)))
-    return path
-
-
-def beside(recording: Path, as_markdown: bool, since: float | None = None, until: float | None = None) -> Path:
-    """Where the report of a recording, or of a stretch of it, lies."""
-    end = "md" if as_markdown else "html"
-    if since is not None or until is not None:
-        end = f"{RANGE}{since or 0:.0f}s-{f'{until:.0f}s' if until is not None else 'end'}.{end}"
-    return recording.with_name(f"{stem_of(recording)}.{end}")
-
-
-def write(path: Path, text: str) -> None:
-    """All of it or nothing, for its owner alone. Raises OSError."""
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except OSError:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _text(
-    reader: SessionReader,
-    as_markdown: bool,
-    zone: tzinfo | None,
-    since: float | None = None,
-    until: float | None = None,
-    every: Callable[[], None] = lambda: None,
-) -> str:
-    history: History | None = None
-    with suppress(HistoryError):
-        history = History.open()
-    try:
-        tale = gather(reader, lambda: folded(reader), history, since=since, until=until, every=every)
-    finally:
-        if history is not None:
-            history.close()
-    return markdown(tale, zone) if as_markdown else html(tale, zone)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tui.commands.settings import configuration
 from tui.exits import Ending, Exit
+from tui.settings import configuration
 from watch.config import Config, near, place
 
 __all__ = ["check_looks", "configuration", "in_loop", "make_app", "need_terminal", "show"]

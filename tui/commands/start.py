@@ -13,7 +13,7 @@ from probes.hosts import open_host
 from probes.reaching import reached
 from probes.servers import Server, find_servers
 from probes.ssh_aliases import aliases
-from tui.commands import settings
+from tui import settings
 from tui.commands.named import named
 from tui.commands.screen import check_looks, need_terminal
 from tui.exits import Ending, Exit

@@ -21,8 +21,8 @@ from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
 from probes.hosts import open_host
 from probes.supervise import Supervisor
+from tui.catalogue import operators, tell
 from tui.commands.moves import Watches
-from tui.commands.rows import operators, tell
 from tui.commands.screen import in_loop, need_terminal, show
 from tui.desk import Desk
 from tui.exits import Ending, Exit

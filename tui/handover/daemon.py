@@ -189,9 +189,9 @@ async def tell(watching: Watching, hub: Hub, stop: asyncio.Event, teller: Teller
 
 
 async def _watch(order: Order, claimed: Claim) -> None:
-    from tui.commands.settings import choose, configuration
     from tui.commands.wait import Teller
     from tui.commands.watch import first_answer, live, open_target
+    from tui.settings import choose, configuration
 
     choose(Path(order.config) if order.config else None)
     config = configuration()

@@ -8,8 +8,8 @@ from typing import Final
 from tui.operations.confirm import Confirm
 from tui.operations.difference import change_rows
 from tui.scene import Scene
-from tui.screens.watch import WatchScreen
 from tui.signs import Sign
+from tui.stage import Watched
 from tui.text import safe
 from tui.units import about, number
 from tui.widgets.rows import Row, paragraph
@@ -35,7 +35,7 @@ YES: Final = {
 class Ask(Confirm):
     """``proposal`` and ``check`` are what was last shown: a yes is to these. It follows the pictures of ``watch``."""
 
-    def __init__(self, proposal: Proposal, view: View, watch: WatchScreen) -> None:
+    def __init__(self, proposal: Proposal, view: View, watch: Watched) -> None:
         super().__init__(question(proposal), YES[proposal.action])
         self._watch = watch
         self.proposal = proposal

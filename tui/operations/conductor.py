@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -25,14 +24,12 @@ from tui.operations.revisions import DifferenceScreen, RevisionsScreen
 from tui.operations.told import ByHandScreen, DiagnosisScreen
 from tui.operations.words import NAMES, OUTCOMES
 from tui.screens.choice import Choice
+from tui.stage import Stage
 from watch.history import Revision
 from watch.precheck import Precheck, precheck
 from watch.proposal import VERBS, Proposal, naming, order
 from watch.revisions import environment_changes, joined, version_changes
 from watch.view import View
-
-if TYPE_CHECKING:
-    from tui.app import Firstlight
 
 CHANGED = "The files were changed by somebody since you were shown the difference: nothing was done. Decide again."
 AGAIN = 10.0
@@ -42,7 +39,7 @@ AGAIN = 10.0
 class Conductor:
     """``former``: the unit that this watch came from, when its fallback was gone to."""
 
-    def __init__(self, app: Firstlight, desk: Desk, *, former: str = "", operations: Operations | None = None) -> None:
+    def __init__(self, app: Stage, desk: Desk, *, former: str = "", operations: Operations | None = None) -> None:
         self._app = app
         self._desk = desk
         self.operations = operations or Operations(desk, former=former)

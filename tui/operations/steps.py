@@ -10,11 +10,10 @@ from textual.containers import Grid
 
 from tui.keys import bindings
 from tui.leaving import Page
-from tui.operations.conducted import conduct, may
 from tui.operations.words import NAMES, OUTCOMES, SIGNS, STEPS
 from tui.scene import Scene
-from tui.screens.watch import WatchScreen
 from tui.signs import STATES
+from tui.stage import Watched, conduct, may
 from tui.text import pad, right, safe
 from tui.units import Zone, about, elapsed, number, size
 from tui.widgets.footer import Footer
@@ -44,7 +43,7 @@ class StepsScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("steps")]
     AUTO_FOCUS = "#steps"
 
-    def __init__(self, watch: WatchScreen, zone: Zone) -> None:
+    def __init__(self, watch: Watched, zone: Zone) -> None:
         super().__init__()
         self._watch = watch
         self._zone = zone

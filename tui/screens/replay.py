@@ -108,7 +108,7 @@ class ReplayScreen(WatchScreen):
         self.run_worker(self._write(first, last), group="write", exclusive=True)
 
     async def _write(self, first: float, last: float) -> None:
-        from tui.commands.report import of_stretch  # reading it anew takes a second or so an hour
+        from tui.reporting import of_stretch  # reading it anew takes a second or so an hour
         from watch.session import SessionError
 
         self.app.notify("Writing the report of the range …", timeout=2, markup=False)

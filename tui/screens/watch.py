@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Literal
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -18,13 +18,12 @@ from tui.keyed import keys_of
 from tui.keys import bindings, first_key
 from tui.leaving import Page
 from tui.lines import LineStore
-from tui.operations.conducted import Conducted, conduct, may
-from tui.recordings import can_note, show_recordings, write_note
 from tui.scene import Scene
 from tui.screens.choice import Choice
 from tui.screens.finding import FindingScreen
 from tui.screens.gpu import GpuScreen
 from tui.screens.line import LineScreen
+from tui.stage import Follower, conduct, conductor, may
 from tui.text import pad, right, safe
 from tui.units import Zone
 from tui.widgets.findings import Findings
@@ -56,10 +55,6 @@ def shape(width: int, height: int) -> Shape:
     if width < 100 or height < 30:
         return "single"
     return "wide" if width >= 160 and height >= 42 else "middle"
-
-
-class Follower(Protocol):
-    def show(self, scene: Scene) -> None: ...
 
 
 class WatchScreen(Page[None]):
@@ -289,7 +284,8 @@ class WatchScreen(Page[None]):
         if action == "find":
             return self.journal.search is not None
         if action == "note":
-            return self.journal.search is None and can_note(self.app) and not isinstance(self.focused, SearchLine)
+            takes = (app := conductor(self.app)) is not None and app.can_note()
+            return takes and self.journal.search is None and not isinstance(self.focused, SearchLine)
         if action == "recordings":
             return not self.app.is_web  # a browser was let in to look at one watch
         if action == "findings":
@@ -301,10 +297,12 @@ class WatchScreen(Page[None]):
     # -- recordings
 
     def action_note(self) -> None:
-        write_note(self.app)
+        if (app := conductor(self.app)) is not None:
+            app.write_note()
 
     def action_recordings(self) -> None:
-        show_recordings(self.app)
+        if (app := conductor(self.app)) is not None:
+            app.show_recordings()
 
     # -- search
 
@@ -347,13 +345,13 @@ class WatchScreen(Page[None]):
 
     def action_operate(self, what: str) -> None:
         if what == "steps":
-            if isinstance(self.app, Conducted):
-                self.app.show_steps(self)
+            if (app := conductor(self.app)) is not None:
+                app.show_steps(self)
         elif what == "benchmark":
             if not self._benchmark_shown:
                 conduct(self.app, "measure")
-            elif isinstance(self.app, Conducted):
-                self.app.show_benchmark(self)
+            elif (app := conductor(self.app)) is not None:
+                app.show_benchmark(self)
         else:
             conduct(self.app, what)
 

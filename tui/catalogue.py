@@ -4,7 +4,7 @@ beside the other sources, and the rest work."""
 from __future__ import annotations
 
 from probes.readings import ProbeReading
-from tui.commands import settings
+from tui import settings
 from watch.catalogue import Catalogue, load
 from watch.state import WatchState
 

@@ -20,13 +20,13 @@ from tests.tui.benching import benching as bench_with
 from tests.tui.showing import Showing, showing
 from tui.benchmarks.choose import AskMeasure, PresetScreen
 from tui.benchmarks.compare import CompareScreen, comparison_rows
-from tui.benchmarks.figures import level_rows, rows_of
 from tui.benchmarks.live import BenchScreen
 from tui.benchmarks.results import ResultsScreen
-from tui.benchmarks.words import in_a_line, of_this_load
 from tui.operations.confirm import Confirm
 from tui.scene import Scene
 from tui.widgets.curve import Curve, curves
+from tui.widgets.figures import level_rows, rows_of
+from tui.words.benchmarks import in_a_line, of_this_load
 from watch.benchmarks.cost import cost
 from watch.benchmarks.presets import shipped
 from watch.config import Preset

@@ -16,9 +16,9 @@ from tests.tui.showing import Showing, showing
 from tui.operations.ask import Ask
 from tui.operations.confirm import Confirm
 from tui.operations.difference import change_rows, text_rows
-from tui.operations.flow import flow
 from tui.operations.steps import StepsScreen
 from tui.operations.told import ByHandScreen
+from tui.widgets.flow import flow
 from watch.revisions import Change, argument_changes, setting_changes
 
 

@@ -15,13 +15,13 @@ from tui import measuring
 from tui.benchmarks.choose import AskMeasure, PresetScreen
 from tui.benchmarks.compare import CompareScreen
 from tui.benchmarks.results import ResultsScreen
-from tui.benchmarks.words import STATES, VERDICTS
 from tui.desk import Desk
 from tui.operations.confirm import Confirm, warning
 from tui.operations.core import sentence
 from tui.source import SourceStatus
 from tui.stage import Stage
 from tui.text import safe
+from tui.words.benchmarks import STATES, VERDICTS
 from watch.benchmarks.cost import Cost, cost
 from watch.benchmarks.presets import BadPreset, presets
 from watch.config import Preset

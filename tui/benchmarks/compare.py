@@ -8,12 +8,12 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from tui.benchmarks.figures import differs_rows
-from tui.benchmarks.words import VERDICTS
 from tui.screens.whole import WholeScreen
 from tui.text import clip, pad, right, safe
 from tui.widgets.curve import Curve, curves
+from tui.widgets.figures import differs_rows
 from tui.widgets.rows import Row, beside, paragraph
+from tui.words.benchmarks import VERDICTS
 from watch.benchmarks.compare import Comparison, Point, Ratio
 from watch.benchmarks.keep import compare_kept, word_of
 from watch.benchmarks.told import Summary, comparison_markdown, figure, interval, summaries

@@ -8,12 +8,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid
 
-from tui.benchmarks.figures import beside_rows, beside_title, heading, rows_of
 from tui.keys import bindings
 from tui.leaving import Page
 from tui.scene import Scene
 from tui.stage import Watched, conduct, may
 from tui.units import Zone
+from tui.widgets.figures import beside_rows, beside_title, heading, rows_of
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 from tui.widgets.pane import Box

@@ -132,13 +132,13 @@ def _json(found: Sequence[Series]) -> str:
 
 
 async def _film(reader: SessionReader, size: tuple[int, int], speed: float, since: float, until: float | None) -> str:
-    from tui.filming import film
+    from tui.commands.filming import film
 
     return await film(player(reader, speed), configuration(), size, speed, since, until, title=reader.path.name)
 
 
 async def _picture(reader: SessionReader, size: tuple[int, int], at: float) -> str:
-    from tui.filming import picture
+    from tui.commands.filming import picture
 
     return await picture(player(reader, 1.0), configuration(), size, at, title=reader.path.name)
 

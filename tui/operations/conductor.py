@@ -22,9 +22,9 @@ from tui.operations.confirm import Confirm, warning
 from tui.operations.core import Operations
 from tui.operations.revisions import DifferenceScreen, RevisionsScreen
 from tui.operations.told import ByHandScreen, DiagnosisScreen
-from tui.operations.words import NAMES, OUTCOMES
 from tui.screens.choice import Choice
 from tui.stage import Stage
+from tui.words.actions import NAMES, OUTCOMES
 from watch.history import Revision
 from watch.precheck import Precheck, precheck
 from watch.proposal import VERBS, Proposal, naming, order

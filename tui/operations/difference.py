@@ -9,8 +9,8 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from tui.operations.flow import flow
 from tui.text import pad, safe
+from tui.widgets.flow import flow
 from tui.widgets.rows import Row
 from watch.revisions import Change, word_pieces
 

@@ -12,10 +12,10 @@ from textual.binding import BindingType
 from tui.keys import bindings
 from tui.leaving import Modal
 from tui.operations.difference import change_rows, text_rows
-from tui.operations.flow import flow
 from tui.screens.whole import WholeScreen
 from tui.text import pad, safe
 from tui.units import Zone, about, number
+from tui.widgets.flow import flow
 from tui.widgets.footer import Footer
 from tui.widgets.listing import Listing
 from tui.widgets.rows import Row, paragraph

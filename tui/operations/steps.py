@@ -10,7 +10,6 @@ from textual.containers import Grid
 
 from tui.keys import bindings
 from tui.leaving import Page
-from tui.operations.words import NAMES, OUTCOMES, SIGNS, STEPS
 from tui.scene import Scene
 from tui.signs import STATES
 from tui.stage import Watched, conduct, may
@@ -22,6 +21,7 @@ from tui.widgets.load import Load
 from tui.widgets.pane import Box
 from tui.widgets.rows import Row, paragraph
 from tui.widgets.tail import Tail
+from tui.words.actions import NAMES, OUTCOMES, SIGNS, STEPS
 from watch.actions import ActionView, StepView
 
 _NAME: Final = 15

@@ -15,9 +15,9 @@ from textual.binding import BindingType
 from probes.diagnose import as_text
 from probes.readings import CommandReading
 from tui.keys import bindings
-from tui.operations.flow import flow
 from tui.screens.whole import WholeScreen
 from tui.text import safe
+from tui.widgets.flow import flow
 from tui.widgets.rows import Row, paragraph
 
 

@@ -13,7 +13,6 @@ from textual.containers import Grid
 from textual.events import DescendantFocus, Resize
 from textual.widget import Widget
 
-from tui.benchmarks.words import of_this_load
 from tui.keyed import keys_of
 from tui.keys import bindings, first_key
 from tui.leaving import Page
@@ -37,6 +36,7 @@ from tui.widgets.searchline import SearchLine
 from tui.widgets.serving import Serving
 from tui.widgets.storage import Storage
 from tui.widgets.tabs import Tabs
+from tui.words.benchmarks import of_this_load
 from watch.view import View
 
 Shape = Literal["single", "middle", "wide"]

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from tui.benchmarks import words as benchmarks
-from tui.operations.words import in_a_line
 from tui.scene import Scene
 from tui.signs import LINKS, STATES
 from tui.text import clip, safe
 from tui.units import about, between, elapsed
 from tui.widgets.rows import Row, Rows
+from tui.words import benchmarks
+from tui.words.actions import in_a_line
 from watch.view import Progress, View
 
 _LOUD: Final = {"ready": "badge-ready", "stalled": "badge-stalled", "failed": "badge-failed"}

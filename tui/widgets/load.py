@@ -7,14 +7,14 @@ from typing import Final
 from rich.cells import cell_len
 from textual.geometry import Size
 
-from tui.benchmarks.figures import verdict_rows
-from tui.benchmarks.words import STATES, in_a_line, of_this_load
 from tui.scene import Scene
 from tui.signs import PHASES
 from tui.text import pad, right, safe
 from tui.units import about, between, elapsed, pace, percent, size_of
+from tui.widgets.figures import verdict_rows
 from tui.widgets.pane import Pane
 from tui.widgets.rows import Row, bar, paragraph
+from tui.words.benchmarks import STATES, in_a_line, of_this_load
 from watch.benchmarks.told import figure
 from watch.view import LoadView, PhaseView, Progress
 

@@ -8,12 +8,12 @@ from typing import Final
 from rich.cells import cell_len
 
 from probes.bench.orders import MEASURED
-from tui.benchmarks.words import STATES, VERDICTS, pair, value
-from tui.operations.flow import flow
 from tui.scene import GPU_INTERVAL, METRICS_INTERVAL, Scene
 from tui.text import clip, pad, right, safe
 from tui.units import about, elapsed, number, percent
+from tui.widgets.flow import flow
 from tui.widgets.rows import Row, bar, line_bar, paragraph
+from tui.words.benchmarks import STATES, VERDICTS, pair, value
 from watch.benchmarks.told import figure
 from watch.view import BenchLevelView, BenchView, GpuView, ServingView
 

@@ -18,11 +18,11 @@ from probes.operate.rights import ask_rights
 from tui.commands.bench_kept import colour, status_of, width
 from tui.commands.bench_text import compared, figures
 from tui.commands.named import Named, named
-from tui.commands.pictures import Pictures
 from tui.commands.watch import live, open_target
 from tui.desk import Desk
 from tui.exits import Benched, Ending, Exit
 from tui.measuring import arm, measured, order_of
+from tui.pictures import Pictures
 from tui.settings import configuration
 from tui.units import about
 from watch.benchmarks.compare import Comparison

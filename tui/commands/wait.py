@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from probes.command import plain
 from tui.commands.named import Named, named
-from tui.commands.pictures import Pictures
 from tui.commands.screen import configuration
 from tui.commands.watch import live, open_target
 from tui.exits import Ending, Exit, Waited
 from tui.json import inert
+from tui.pictures import Pictures
 from tui.units import Zone, about, elapsed, percent
 from watch.config import Config
 from watch.status import Status, status

@@ -1,7 +1,7 @@
-"""The process of ``watch --daemon``: a live watch without a terminal, for those who attach.
+"""A live watch without a terminal, for those who attach: how it is begun, the right to be it, what it gives them.
 
-It is begun by ``launch`` with its order on standard input, says once on standard output how it began, and from then on
-writes to its log alone. SIGTERM, ``attach --stop``, or a host that refuses us end it.
+``launch`` begins the process (``tui.commands.background``) with its order on standard input; it says once on standard
+output how it began.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -29,18 +28,17 @@ from tui.exits import Ending, Exit
 from tui.handover.hub import Hub
 from tui.handover.place import Claim, Daemon, PlaceError, Taken, bare
 from tui.handover.words import Said
+from tui.pictures import Pictures
 from tui.units import Zone
 from watch.config import Deployment
 from watch.session import SessionWriter
+from watch.view import View
 from watch.watching import Watching
-
-if TYPE_CHECKING:
-    from tui.commands.wait import Teller
 
 NOTE: Final = 500
 """Characters of a note."""
 
-MODULE: Final = "tui.handover.daemon"
+MODULE: Final = "tui.commands.background"
 
 
 class Order(Struct, frozen=True, kw_only=True):
@@ -163,10 +161,14 @@ async def handed_over(desk: Desk, claimed: Claim, stop: asyncio.Event) -> AsyncI
         yield hub
 
 
+class Teller(Protocol):
+    """Says what a picture shows that was not said before; ``settled``: it is of now, no back-log is being read."""
+
+    def show(self, view: View, *, settled: bool) -> None: ...
+
+
 async def tell(watching: Watching, hub: Hub, stop: asyncio.Event, teller: Teller | None = None) -> None:
     """Take what comes, and let the screens know; until ``stop`` is set, or the host refuses us, which sets it not."""
-    from tui.commands.pictures import Pictures
-
     pictures = Pictures(watching)
     views = aiter(pictures)
     stopping = asyncio.ensure_future(stop.wait())
@@ -188,52 +190,6 @@ async def tell(watching: Watching, hub: Hub, stop: asyncio.Event, teller: Teller
         await views.aclose()
 
 
-async def _watch(order: Order, claimed: Claim) -> None:
-    from tui.commands.wait import Teller
-    from tui.commands.watch import first_answer, live, open_target
-    from tui.settings import choose, configuration
-
-    choose(Path(order.config) if order.config else None)
-    config = configuration()
-    stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    host = open_target(order.deployment.target)
-    async with live(host, order.deployment, config, name=order.name, record=order.record, since=order.since) as desk:
-        await first_answer(desk.watching)
-        async with handed_over(desk, claimed, stop) as hub:
-            _say(Began(daemon=claimed.daemon))
-            _only_log()
-            await tell(desk.watching, hub, stop, Teller(claimed.daemon.title, as_json=False))
-            print("ended on request" if stop.is_set() else "ended: the host refuses us", flush=True)
-
-
-def main() -> None:
-    """The process: the order on standard input, how it began on standard output."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    try:
-        with claim(order.deployment, order.name, log=order.log) as claimed:
-            asyncio.run(_watch(order, claimed))
-    except Ending as ending:
-        ending.tell()
-        _say(Began(status=int(ending.status), reason=ending.reason, remedy=ending.remedy))
-        sys.exit(int(ending.status))
-
-
-def _say(began: Began) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(began) + b"\n")
-    sys.stdout.flush()
-
-
-def _only_log() -> None:
-    """From now on there is nobody on standard input and output: what is said goes where errors go."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-
-
 def _log_of(order: Order) -> Path:
     """The log of a unit's daemons: what they say, one after the other. Mode 0600."""
     where = user_state_path("firstlight") / "daemons"
@@ -248,7 +204,3 @@ def _log_of(order: Order) -> Path:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._@-]+", "_", bare(name)).strip("._")[:64] or "unknown"
-
-
-if __name__ == "__main__":
-    main()

@@ -43,7 +43,7 @@ def application(socket: Path, token: str) -> web.Application:
 
     ``GET /?token=…`` sets a cookie and leads to the page; everything else wants the cookie.
     """
-    command = shlex.join(["exec", sys.executable, "-m", "tui.web.session", str(socket)])
+    command = shlex.join(["exec", sys.executable, "-m", "tui.commands.web_session", str(socket)])
     terminals = Server(command, title="firstlight")
     shown = 0
 

@@ -16,7 +16,7 @@ _LOOK = 1.0
 
 
 def main() -> None:
-    """``python -m tui.web.session SOCKET``. It ends with the watch, and with the web server that started it."""
+    """``python -m tui.commands.web_session SOCKET``. Ends with the watch, and with the web server that started it."""
     os.environ["FIRSTLIGHT_WEB"] = "1"
     try:
         asyncio.run(_show(Path(sys.argv[1])))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,9 +37,7 @@ class Database:
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            if path.stat().st_mode & 0o077:
-                path.chmod(0o600)
+            _make_private(path)
         except OSError as error:
             why = error.strerror or str(error)
             raise HistoryError(
@@ -165,3 +165,17 @@ class Database:
         if isinstance(error, sqlite3.ProgrammingError):
             return HistoryError(f"the history {path} is closed ({said}): open it again")
         return HistoryError(f"the history {path} is damaged ({said}): move it away, and a new one is begun")
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, or make it its owner's alone; never anything else that stands or is linked there, a device say.
+    Raises OSError."""
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK, 0o600)
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if mode & 0o077:
+            os.fchmod(number, 0o600)
+    finally:
+        os.close(number)

@@ -174,14 +174,14 @@ class History:
         load = _tidied(load)
         with self._database.writing():
             row = self._database.one(
-                "SELECT * FROM loads WHERE target = ? AND unit = ? AND invocation = ?",
-                (load.key.target, load.key.unit, load.invocation),
+                "SELECT * FROM loads WHERE target = ? AND unit IN (?, ?) AND invocation = ?",
+                (load.key.target, *_names(load.key.unit), load.invocation),
             )
             known = _load(row) if row is not None else None
             merged = _merged(known, load) if known is not None else load
             values = {
                 "target": merged.key.target,
-                "unit": merged.key.unit,
+                "unit": row["unit"] if row is not None else merged.key.unit,
                 "model": merged.key.model,
                 "arguments": merged.key.arguments,
                 "invocation": merged.invocation,
@@ -201,9 +201,13 @@ class History:
         """Loads of this key that reached ready and were seen from their first line, most recent first. ``before``: only
         those started before then (UTC seconds)."""
         rows = self._database.all(
-            "SELECT * FROM loads WHERE target = ? AND unit = ? AND model = ? AND arguments = ? AND outcome = 'ready'"
-            " AND first_line > 0 AND ended > started AND started < ? ORDER BY started DESC LIMIT ?",
-            (key.target, key.unit, key.model, key.arguments, math.inf if before is None else before, limit),
+            "SELECT * FROM loads WHERE target = ? AND unit IN (?, ?) AND model = ? AND arguments = ?"
+            " AND outcome = 'ready' AND first_line > 0 AND ended > started AND started < ?"
+            " ORDER BY started DESC LIMIT ?",
+            (
+                *(key.target, *_names(key.unit), key.model, key.arguments),
+                *(math.inf if before is None else before, limit),
+            ),
         )
         return tuple(
             EarlierLoad(
@@ -219,15 +223,17 @@ class History:
     def loads(self, target: str, unit: str, *, limit: int = 50) -> tuple[LoadRecord, ...]:
         """All loads of a unit, most recent first."""
         rows = self._database.all(
-            "SELECT * FROM loads WHERE target = ? AND unit = ? ORDER BY started DESC, id DESC LIMIT ?",
-            (target, unit, limit),
+            "SELECT * FROM loads WHERE target = ? AND unit IN (?, ?) ORDER BY started DESC, id DESC LIMIT ?",
+            (target, *_names(unit), limit),
         )
         return tuple(map(_load, rows))
 
     def latest(self, *, limit: int = 100) -> tuple[LoadRecord, ...]:
         """The last load of each unit of each host, most recent first."""
         rows = self._database.all(
-            "SELECT *, MAX(started) FROM loads GROUP BY target, unit ORDER BY started DESC LIMIT ?", (limit,)
+            "SELECT *, MAX(started) FROM loads GROUP BY target, REPLACE(unit || '/', '.service/', '/')"
+            " ORDER BY started DESC LIMIT ?",
+            (limit,),
         )
         return tuple(map(_load, rows))
 
@@ -255,12 +261,12 @@ class History:
                 keep_exact(exact_folder(self.path), digest, text)
         with self._database.writing():
             row = self._database.one(
-                "SELECT id, first_seen, last_seen FROM revisions WHERE target = ? AND unit = ? AND digest = ?",
-                (target, unit, digest),
+                "SELECT * FROM revisions WHERE target = ? AND unit IN (?, ?) AND digest = ?",
+                (target, *_names(unit), digest),
             )
             values = {
                 "target": target,
-                "unit": unit,
+                "unit": row["unit"] if row is not None else unit,
                 "digest": digest,
                 "text": redacted if redacted is not None and hidden else text,
                 "environment": _json(files),
@@ -272,7 +278,8 @@ class History:
     def revisions(self, target: str, unit: str) -> tuple[Revision, ...]:
         """Newest first, by last use."""
         rows = self._database.all(
-            "SELECT * FROM revisions WHERE target = ? AND unit = ? ORDER BY last_seen DESC, id DESC", (target, unit)
+            "SELECT * FROM revisions WHERE target = ? AND unit IN (?, ?) ORDER BY last_seen DESC, id DESC",
+            (target, *_names(unit)),
         )
         return tuple(self._revision(row) for row in rows)
 
@@ -283,9 +290,9 @@ class History:
     def known_good(self, target: str, unit: str, *, before_revision: int = 0) -> Revision | None:
         """The revision with which a load last reached ready, other than ``before_revision`` (the present one)."""
         row = self._database.one(
-            "SELECT revision FROM loads WHERE target = ? AND unit = ? AND outcome = 'ready' AND revision NOT IN (0, ?)"
-            " ORDER BY started DESC, id DESC LIMIT 1",
-            (target, unit, before_revision),
+            "SELECT revision FROM loads WHERE target = ? AND unit IN (?, ?) AND outcome = 'ready'"
+            " AND revision NOT IN (0, ?) ORDER BY started DESC, id DESC LIMIT 1",
+            (target, *_names(unit), before_revision),
         )
         return self.revision(row["revision"]) if row is not None else None
 
@@ -323,12 +330,12 @@ class History:
         """Keep a result; the same ``run`` again replaces it (it stays the baseline if it was). Returns its id."""
         with self._database.writing():
             row = self._database.one(
-                "SELECT id, baseline FROM benchmarks WHERE target = ? AND unit = ? AND run = ?",
-                (benchmark.target, benchmark.unit, benchmark.run),
+                "SELECT id, unit, baseline FROM benchmarks WHERE target = ? AND unit IN (?, ?) AND run = ?",
+                (benchmark.target, *_names(benchmark.unit), benchmark.run),
             )
             values = {
                 "target": benchmark.target,
-                "unit": benchmark.unit,
+                "unit": row["unit"] if row is not None else benchmark.unit,
                 "at": benchmark.at,
                 "run": benchmark.run,
                 "preset": benchmark.preset,
@@ -347,8 +354,9 @@ class History:
     def benchmarks(self, target: str = "", unit: str = "", *, limit: int = 100) -> tuple[Benchmark, ...]:
         """Most recent first; empty target or unit: any."""
         rows = self._database.all(
-            "SELECT * FROM benchmarks WHERE ? IN ('', target) AND ? IN ('', unit) ORDER BY at DESC, id DESC LIMIT ?",
-            (target, unit, limit),
+            "SELECT * FROM benchmarks WHERE ? IN ('', target) AND (? = '' OR unit IN (?, ?))"
+            " ORDER BY at DESC, id DESC LIMIT ?",
+            (target, unit, *_names(unit), limit),
         )
         return tuple(map(_benchmark, rows))
 
@@ -365,16 +373,24 @@ class History:
 
     def baseline(self, target: str, unit: str) -> Benchmark | None:
         row = self._database.one(
-            "SELECT * FROM benchmarks WHERE target = ? AND unit = ? AND baseline = 1", (target, unit)
+            "SELECT * FROM benchmarks WHERE target = ? AND unit IN (?, ?) AND baseline = 1 ORDER BY at DESC LIMIT 1",
+            (target, *_names(unit)),
         )
         return _benchmark(row) if row is not None else None
 
     def _only_baseline(self, id: int) -> None:
-        self._database.run(
-            "UPDATE benchmarks SET baseline = (id = ?) WHERE (target, unit) IN"
-            " (SELECT target, unit FROM benchmarks WHERE id = ?)",
-            (id, id),
-        )
+        row = self._database.one("SELECT target, unit FROM benchmarks WHERE id = ?", (id,))
+        if row is not None:
+            self._database.run(
+                "UPDATE benchmarks SET baseline = (id = ?) WHERE target = ? AND unit IN (?, ?)",
+                (id, row["target"], *_names(row["unit"])),
+            )
+
+
+def _names(unit: str) -> tuple[str, str]:
+    """How a service may be named: systemctl takes it with and without its suffix, and so do we."""
+    plain = unit.removesuffix(".service")
+    return plain, f"{plain}.service"
 
 
 def _json(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 import sqlite3
 import stat
 import threading
@@ -54,6 +55,45 @@ def test_the_file_is_for_its_owner_alone(history: History) -> None:
     for beside in history.path.parent.iterdir():
         assert not stat.S_IMODE(beside.stat().st_mode) & 0o077
     assert default_path().name == "history.sqlite"
+
+
+def test_only_a_file_is_made_private(tmp_path: Path) -> None:
+    """Whatever stands or is linked where the history should be keeps its mode, and the history says why there is none."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o666)
+    pipe.chmod(0o666)
+    path = tmp_path / "history.sqlite"
+    path.symlink_to(pipe)
+    with pytest.raises(HistoryError, match="no regular file"):
+        History.open(path)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o666
+
+
+@pytest.mark.parametrize(("kept", "asked"), [("vllm", "vllm.service"), ("vllm.service", "vllm")])
+def test_a_unit_is_the_same_with_and_without_its_suffix(history: History, kept: str, asked: str) -> None:
+    """systemctl takes both; what was kept under one name is found, replaced and compared under the other."""
+    revision = history.keep_revision("gpu-1", kept, "[Service]", 100.0)
+    load = record(revision=revision, key=msgspec.structs.replace(KEY, unit=kept))
+    assert history.record_load(load) == history.record_load(
+        msgspec.structs.replace(load, key=msgspec.structs.replace(KEY, unit=asked))
+    )
+    assert history.keep_revision("gpu-1", asked, "[Service]", 200.0) == revision
+    assert len(history.loads("gpu-1", asked)) == len(history.latest()) == 1
+    assert history.earlier(msgspec.structs.replace(KEY, unit=asked))
+    assert [found.id for found in history.revisions("gpu-1", asked)] == [revision]
+    assert history.known_good("gpu-1", asked) is not None
+    given = {"target": "gpu-1", "at": 1.0, "preset": "quick", "result": {}}
+    first = history.record_benchmark(Benchmark(unit=kept, run="a", **given))  # type: ignore[arg-type]
+    second = history.record_benchmark(Benchmark(unit=asked, run="b", **given))  # type: ignore[arg-type]
+    assert history.record_benchmark(Benchmark(unit=asked, run="a", **given)) == first  # type: ignore[arg-type]
+    history.set_baseline(first)
+    history.set_baseline(second)
+    assert [found.run for found in history.benchmarks("gpu-1", asked) if found.baseline] == ["b"]
+    for name in (kept, asked):
+        baseline = history.baseline("gpu-1", name)
+        assert baseline is not None
+        assert baseline.id == second
+    assert history.loads("gpu-1", "vllm.socket") == ()
 
 
 def test_a_load_comes_back_thinned_and_makes_a_forecast(history: History) -> None:

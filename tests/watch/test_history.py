@@ -58,7 +58,7 @@ def test_the_file_is_for_its_owner_alone(history: History) -> None:
 
 
 def test_only_a_file_is_made_private(tmp_path: Path) -> None:
-    """Whatever stands or is linked where the history should be keeps its mode, and the history says why there is none."""
+    """Whatever stands or is linked where the history should be keeps its mode, and there is no history."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o666)
     pipe.chmod(0o666)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,7 +111,7 @@ def _published(listed: Sequence[str]) -> int:
 
 def endpoint_from(url: str) -> Endpoint:
     """From what the operator gave: ``http://127.0.0.1:8001``, ``https://[::1]:8443/prefix``, ``127.0.0.1:8001``,
-    ``:8001``, ``unix:/run/vllm.sock``. Raises BadEndpoint."""
+    ``:8001``, ``unix:/run/vllm.sock``. Raises BadEndpoint, also for a word alone, which is more likely a slip."""
     text = url.strip()
     if text.startswith("unix:"):
         path = "/" + text.removeprefix("unix:").lstrip("/")
@@ -118,6 +119,8 @@ def endpoint_from(url: str) -> Endpoint:
             raise BadEndpoint(f"{url} names no socket: give one like unix:/run/vllm.sock")
         return Endpoint(socket=path)
     if "://" not in text:
+        if not re.search(r":\d+(/|$)", text):
+            raise BadEndpoint(f"{url} is no address of a server: give one like http://127.0.0.1:8000")
         text = "http://" + ("127.0.0.1" + text if text.startswith(":") else text)
     try:
         parts = urlsplit(text)

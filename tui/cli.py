@@ -127,11 +127,10 @@ def watch(
 ) -> None:
     """Watch a unit on a host, or a deployment of the configuration."""
     from tui.commands.named import named
-    from tui.commands.screen import check_looks, configuration
+    from tui.commands.screen import configuration
     from tui.commands.watch import run
 
     config = configuration()
-    check_looks(config)
     found = named(config, words, endpoint=endpoint, user=user)
     if daemon:
         from tui.commands.daemon import begin

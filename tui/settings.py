@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from tui.exits import Ending, Exit
-from watch.config import Config, ConfigError, default_path, load_config
+from watch.config import Config, ConfigError, default_path, load_config, near, place
 
 _chosen: ContextVar[Path | None] = ContextVar("config", default=None)
 
@@ -22,13 +22,15 @@ def choose(path: Path | None) -> None:
 
 
 def configuration() -> Config:
-    """The operator's. Raises Ending where it is wrong."""
+    """The operator's. Raises Ending where it is wrong, in what only a screen needs as well."""
     asked = _chosen.get()
     try:
-        return load_config(asked)
+        config = load_config(asked)
     except ConfigError as error:
         remedy = "Correct that line, or remove the file." if asked is None else "Correct it, or give another --config."
         raise Ending(Exit.USAGE, str(error), remedy) from None
+    _looks(config)
+    return config
 
 
 def chosen() -> Path | None:
@@ -39,6 +41,29 @@ def chosen() -> Path | None:
 def path() -> Path:
     """The file that counts, whether it exists or not."""
     return _chosen.get() or default_path()
+
+
+def _looks(config: Config) -> None:
+    """Raises Ending for keys or a theme of the configuration that cannot be used, with the line: before any host is
+    asked."""
+    if config.keys:
+        from tui.keys import BadKey, keymap
+
+        try:
+            keymap(config.keys)
+        except BadKey as error:
+            raise Ending(Exit.USAGE, f"{place(config, 'keys', error.name)}: {error}") from None
+    if wanted := config.defaults.theme:
+        from textual.theme import BUILTIN_THEMES
+
+        import themes
+
+        names = [theme.name for theme in themes.themes()]
+        if wanted not in names and wanted not in BUILTIN_THEMES:
+            reason = f'there is no theme "{wanted}"{near(wanted, dict.fromkeys(names))}'
+            raise Ending(
+                Exit.USAGE, f"{place(config, 'defaults', 'theme')}: {reason}", f"The themes are: {', '.join(names)}."
+            )
 
 
 def hoisted(words: Sequence[str]) -> list[str]:

@@ -29,8 +29,10 @@ import msgspec
 from msgspec import Meta, Struct
 from platformdirs import user_config_path
 
+from probes.endpoint import BadEndpoint, endpoint_from
 from watch.hooks import Hook, Value, parse
 from watch.regular import whole
+from watch.wrong_value import kind_at, plainly
 
 FILE = "firstlight.toml"
 _MOST = 8 << 20
@@ -150,6 +152,8 @@ def load_config(path: Path | None = None) -> Config:
     for key, value in raw.items():
         if key in TABLES and isinstance(value, dict):
             parts[key] = {n: _convert(file, text, entry, TABLES[key], (key, n)) for n, entry in value.items()}
+        elif key == "keys" and isinstance(value, dict):
+            parts[key] = {name: _convert(file, text, entry, str, (key, name)) for name, entry in value.items()}
         else:
             kind = next(field.type for field in msgspec.structs.fields(Config) if field.name == key)
             parts[key] = _convert(file, text, value, kind, (key,))
@@ -165,6 +169,12 @@ def load_config(path: Path | None = None) -> Config:
             if value.startswith("-") or re.search(r"[\s\x00-\x1f]", value):
                 line = _line(text, ["deployments", name])
                 raise ConfigError(f"{file}:{line}: deployments.{name}.{what}: {value!r} is no name of a host or a unit")
+        if deployment.endpoint:
+            try:
+                endpoint_from(deployment.endpoint)
+            except BadEndpoint as error:
+                line = _line(text, ["deployments", name, "endpoint"])
+                raise ConfigError(f"{file}:{line}: deployments.{name}.endpoint: {error}") from None
     return msgspec.structs.replace(config, path=str(file))
 
 
@@ -235,9 +245,10 @@ def _convert(file: Path, text: str, value: object, kind: Any, path: tuple[str, .
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
-        below = [part for part in where.rstrip("`").split(".") if part]
-        line = _line(text, [*path, *below])
-        raise ConfigError(f"{file}:{line}: {'.'.join((*path, *below))}: {what}") from None
+        below = [part for part in where.rstrip("`").removesuffix("[...]").split(".") if part]
+        named = [*path, *below] if not below or not below[0].startswith("[") else [f"{'.'.join(path)}{below[0]}"]
+        said = plainly(what, ".".join(named), kind_at(kind, below))
+        raise ConfigError(f"{file}:{_line(text, [*path, *below])}: {said}") from None
 
 
 def _line(text: str, path: list[str]) -> int:

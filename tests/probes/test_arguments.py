@@ -134,7 +134,7 @@ def test_an_endpoint_the_operator_gives(given: str, expected: Endpoint) -> None:
     assert endpoint_from(expected.url) == expected
 
 
-@pytest.mark.parametrize("given", ["ftp://x", "http://", "http://a:b", "http://a:99999", ""])
+@pytest.mark.parametrize("given", ["ftp://x", "http://", "http://a:b", "http://a:99999", "", "nonsense", "no/port"])
 def test_no_address_is_one_sentence(given: str) -> None:
     with pytest.raises(BadEndpoint, match="is no address of a server"):
         endpoint_from(given)

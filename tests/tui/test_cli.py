@@ -235,10 +235,11 @@ def test_a_configuration_that_was_asked_for_must_be_right_for_every_command(
         ('[defaults]\ntheme = "firstlight-drak"\n', ("mine.toml:5:", '"firstlight-dark"')),
     ],
 )
+@pytest.mark.parametrize("command", ["watch", "doctor", "wait", "bench run", "audit", "serve-status"])
 def test_keys_and_themes_that_cannot_be_are_named_with_their_line_before_a_host_is_asked(
-    tmp_path: Path, text: str, says: tuple[str, ...]
+    tmp_path: Path, text: str, says: tuple[str, ...], command: str
 ) -> None:
-    done = CliRunner().invoke(app, ["--config", str(configured(tmp_path, text)), "watch", "kimi"])
+    done = CliRunner().invoke(app, ["--config", str(configured(tmp_path, text)), *command.split(), "kimi"])
     assert isinstance(done.exception, Ending)
     assert done.exception.status == Exit.USAGE
     assert all(part in f"{done.exception.reason} {done.exception.remedy}" for part in says)

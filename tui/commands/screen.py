@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tui.exits import Ending, Exit
 from tui.settings import configuration
-from watch.config import Config, near, place
+from watch.config import Config
 
-__all__ = ["check_looks", "configuration", "in_loop", "make_app", "need_terminal", "show"]
+__all__ = ["configuration", "in_loop", "make_app", "need_terminal", "show"]
 
 if TYPE_CHECKING:
     from tui.app import Firstlight
@@ -31,29 +31,6 @@ def need_terminal(command: str) -> None:
             f"{command} draws on a terminal, and this is none",
             "Run it in a terminal (over SSH: ssh -t); firstlight explain writes plain text.",
         )
-
-
-def check_looks(config: Config) -> None:
-    """Raises Ending for keys or a theme of the configuration that cannot be used, with the line: before any host is
-    asked."""
-    if config.keys:
-        from tui.keys import BadKey, keymap
-
-        try:
-            keymap(config.keys)
-        except BadKey as error:
-            raise Ending(Exit.USAGE, f"{place(config, 'keys', error.name)}: {error}") from None
-    if wanted := config.defaults.theme:
-        from textual.theme import BUILTIN_THEMES
-
-        import themes
-
-        names = [theme.name for theme in themes.themes()]
-        if wanted not in names and wanted not in BUILTIN_THEMES:
-            reason = f'there is no theme "{wanted}"{near(wanted, dict.fromkeys(names))}'
-            raise Ending(
-                Exit.USAGE, f"{place(config, 'defaults', 'theme')}: {reason}", f"The themes are: {', '.join(names)}."
-            )
 
 
 def in_loop(work: Coroutine[Any, Any, Exit]) -> Exit:
@@ -77,12 +54,11 @@ async def show(source: Source, config: Config, desk: Desk | None = None) -> None
 
 
 def make_app(source: Source, config: Config, desk: Desk | None = None) -> Firstlight:
-    """The app for a watch. Raises Ending for keys or a theme of the configuration that cannot be used."""
+    """The app for a watch, as the configuration has it."""
     import themes
     from tui.alerts import Alerts
     from tui.app import Firstlight
 
-    check_looks(config)
     defaults = config.defaults
     alerts = Alerts(bell=defaults.bell, desktop="osc9" if defaults.notify else "off", tmux="TMUX" in os.environ)
     return Firstlight(source, desk=desk, theme=defaults.theme or themes.DARK, alerts=alerts, keys=config.keys)

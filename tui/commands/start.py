@@ -15,7 +15,7 @@ from probes.servers import Server, find_servers
 from probes.ssh_aliases import aliases
 from tui import settings
 from tui.commands.named import named
-from tui.commands.screen import check_looks, need_terminal
+from tui.commands.screen import need_terminal
 from tui.exits import Ending, Exit
 from watch.config import Config
 from watch.history import History, HistoryError, LoadRecord
@@ -32,7 +32,6 @@ def run() -> Exit:
     """Until the operator leaves. Raises Ending."""
     need_terminal("firstlight")
     config = settings.configuration()
-    check_looks(config)
     trouble: Ending | None = None
     while True:
         chosen = asyncio.run(_chosen(config, trouble))

@@ -14,7 +14,7 @@ from watch.io import Io
 from watch.load import NO_WEIGHTS, ORDER, Load, Span
 from watch.pieces import EarlierLoad, PhaseSeen
 from watch.stalls import Signals
-from watch.view import FindingView, LoadView, PhaseView, Progress, StallView
+from watch.view import FindingView, GpuView, LoadView, PhaseView, Progress, StallView
 from watch.words import PHASES, Phase, Severity, State, rank
 
 _GIB = float(1 << 30)
@@ -204,7 +204,24 @@ def signals(
     )
 
 
-def expected_mib(load: Load, io: Io, arguments: dict[str, str]) -> float | None:
+def gpu_view(
+    gpus: Gpus, io: Io, load: Load | None, now: float, phase: Phase, unit: str, arguments: dict[str, str]
+) -> GpuView | None:
+    """The GPUs, beside what the load asked of them."""
+    return gpus.view(
+        now,
+        phase,
+        alive=load is not None and not load.over,
+        unit=unit,
+        started=load.started if load is not None else 0.0,
+        expected_mib=_expected_mib(load, io, arguments) if load is not None else None,
+        ranks=_gpus_asked(arguments),
+        stages=_stages_asked(arguments),
+        system=io.system_mib(),
+    )
+
+
+def _expected_mib(load: Load, io: Io, arguments: dict[str, str]) -> float | None:
     """MiB of weights on each GPU: as loaded, else the checkpoint's size over the ranks. None: not known."""
     facts = load.facts
     if "weights_gib" in facts:
@@ -222,12 +239,12 @@ def called(pid: int, gpus: Gpus, attempt: Attempt | None) -> str:
     return next((name for name in names if name[-1].isdigit()), names[0] if names else "")
 
 
-def gpus_asked(arguments: dict[str, str]) -> int:
+def _gpus_asked(arguments: dict[str, str]) -> int:
     """How many GPUs the load asked for; 1 where it did not say."""
     return _ranks(arguments) * (count(arguments.get("data_parallel_size")) or 1)
 
 
-def stages_asked(arguments: dict[str, str]) -> int:
+def _stages_asked(arguments: dict[str, str]) -> int:
     """Stages of the pipeline that the load asked for; 1 where it did not say."""
     return count(arguments.get("pipeline_parallel_size")) or 1
 

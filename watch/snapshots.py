@@ -32,12 +32,8 @@ class Snapshot:
         catalogue = state.findings.catalogue
         self._shared: list[object] = [state.marks, catalogue, state.matcher, state._steady, state._numbers]
         self._shared += [state._outlook._history, *catalogue.by_id.values()]
-        past, state._past = state._past, {}  # pictures of loads that are over, made anew when they are asked for
-        try:
-            out = io.BytesIO()
-            _Pickler(out, self._shared).dump(state)
-        finally:
-            state._past = past
+        out = io.BytesIO()
+        _Pickler(out, self._shared).dump(state)
         self._pickled = out.getvalue()
 
     def state(self) -> WatchState:

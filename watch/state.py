@@ -37,6 +37,7 @@ from watch.gpu import Gpus
 from watch.heads import Head, parse_head, plain, sglang_style
 from watch.io import Io
 from watch.load import Load
+from watch.loads import Loads
 from watch.manager import unit_event
 from watch.marks import Marks, shipped
 from watch.matching import shared
@@ -47,7 +48,7 @@ from watch.serving import Serving
 from watch.sources import Sources
 from watch.stalls import judge, quiet
 from watch.standstill import Standstill
-from watch.view import LoadView, StallView, View
+from watch.view import StallView, View
 from watch.words import Phase, State
 
 _STRETCH = 256
@@ -96,7 +97,7 @@ class WatchState:
         self._outlook = Outlook(target, unit, history)
         self._unit_reading: UnitReading | None = None
         self._health: HealthReading | None = None
-        self._past: dict[int, tuple[tuple[float | None, ...], LoadView]] = {}
+        self._loads = Loads()
 
     # ------------------------------------------------------------------------------------------------------ readings
 
@@ -438,21 +439,11 @@ class WatchState:
         if state == "ready" and self.heard_at is not None:
             stall = self.standstill.view(now if self.sources.up else min(now, self.heard_at))
         number = load.number if load is not None else 0
-        gpu = self.gpus.view(
-            now,
-            phase,
-            alive=load is not None and not load.over,
-            unit=self.attempts.unit,
-            started=load.started if load is not None else 0.0,
-            expected_mib=picture.expected_mib(load, self.io, self.asked.arguments()) if load is not None else None,
-            ranks=picture.gpus_asked(self.asked.arguments()),
-            stages=picture.stages_asked(self.asked.arguments()),
-            system=self.io.system_mib(),
-        )
+        arguments = self.asked.arguments()
+        gpu = picture.gpu_view(self.gpus, self.io, load, now, phase, self.attempts.unit, arguments)
         findings = self.findings.views(number, stall=stall, phase=phase, gpu=gpu)
         cause = self.findings.cause(number)
         facts = load.facts if load is not None else {}
-        arguments = self.asked.arguments()
         if phase == "n/a" and state == "ready":
             phase = "serving" if self.serving.busy() else "ready"
         present = picture.load_view(attempt, now, state, forecast=outlook, quiet=silence) if attempt else None
@@ -469,7 +460,7 @@ class WatchState:
             severity=picture.severity(state, findings),
             headline=picture.headline(state, load, cause, stall, self.attempts.restarts),
             load=present,
-            loads=self._loads(present),
+            loads=self._loads.views(self.attempts.all, present),
             forecast=forecast_view(outlook, now) if stall is None else None,
             stall=stall,
             findings=findings,
@@ -487,19 +478,3 @@ class WatchState:
             action=self.actions.view(),
             benchmark=self.benchmarks.view(),
         )
-
-    def _loads(self, present: LoadView | None) -> tuple[LoadView, ...]:
-        out: list[LoadView] = []
-        if len(self._past) > 2 * len(self.attempts.all):
-            self._past.clear()
-        for attempt in self.attempts.all:
-            load = attempt.load
-            if present is not None and load.number == present.number:
-                out.append(present)
-                continue
-            known, stamp = self._past.get(load.number), (load.last_line, load.over_at, load.ended)
-            if known is None or known[0] != stamp:
-                view = picture.load_view(attempt, load.ended or load.started, load.state(probed=False))
-                known = self._past[load.number] = (stamp, view)
-            out.append(known[1])
-        return tuple(out)

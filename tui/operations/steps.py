@@ -9,10 +9,10 @@ from textual.binding import BindingType
 from textual.containers import Grid
 
 from tui.keys import bindings
-from tui.leaving import Page
 from tui.scene import Scene
+from tui.screens.over import OverWatch
 from tui.signs import STATES
-from tui.stage import Watched, conduct, may
+from tui.stage import Watched
 from tui.text import pad, right, safe
 from tui.units import Zone, about, elapsed, number, size
 from tui.widgets.footer import Footer
@@ -37,17 +37,14 @@ class StepsBox(Box):
             self.screen.again()
 
 
-class StepsScreen(Page[None]):
-    """Shows the pictures of ``watch``, with the last lines of its journal. Leaving it leaves the action running."""
+class StepsScreen(OverWatch):
+    """The steps, with the last lines of the watch's journal. Leaving it leaves the action running."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("steps")]
     AUTO_FOCUS = "#steps"
 
     def __init__(self, watch: Watched, zone: Zone) -> None:
-        super().__init__()
-        self._watch = watch
-        self._zone = zone
-        self._scene: Scene | None = watch.scene
+        super().__init__(watch, zone)
         self.steps = StepsBox()
         self.load = Load()
         self.tail = Tail()
@@ -60,36 +57,10 @@ class StepsScreen(Page[None]):
             yield self.tail
         yield Footer()
 
-    def on_mount(self) -> None:
-        self._watch.followers.add(self)
-        self._arrange()
-        self.again()
-
-    def on_unmount(self) -> None:
-        self._watch.followers.discard(self)
-
-    def on_resize(self) -> None:
-        self._arrange()
-        self.again()
-
-    def _arrange(self) -> None:
-        single = self.size.width < 100 or self.size.height < 30
-        self.set_class(single, "-single")
-        self.set_class(not single and self.size.width >= 160 and self.size.height >= 42, "-wide")
+    def lay_out(self, single: bool) -> None:
         self.load.display = not single
 
-    def show(self, scene: Scene) -> None:
-        before = self._scene
-        self._scene = scene
-        if self.is_mounted:
-            self.again()
-            if before is None or _offers(before) != _offers(scene):
-                self.refresh_bindings()
-
-    def again(self) -> None:
-        scene = self._scene
-        if scene is None or not self.is_mounted:
-            return
+    def draw(self, scene: Scene) -> None:
         self.query_one(Header).show(scene)
         if self.load.display:
             self.load.show(scene)
@@ -99,23 +70,9 @@ class StepsScreen(Page[None]):
             self.steps.fill(rows_of(scene, self.steps.inner.width, alone=not self.load.display))
         self.tail.show(self._watch.journal, self._zone)
 
-    # ----- keys
-
-    def action_close(self) -> None:
-        self.dismiss()
-
-    def action_operate(self, what: str) -> None:
-        conduct(self.app, what)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "operate":
-            return may(self.app, str(parameters[0])) if self._watch.acts else False
-        return super().check_action(action, parameters)
-
-
-def _offers(scene: Scene) -> object:
-    action = scene.view.action
-    return scene.link_lost, action and (action.id, action.running, action.step and action.step.name)
+    def offers(self, scene: Scene) -> object:
+        action = scene.view.action
+        return scene.link_lost, action and (action.id, action.running, action.step and action.step.name)
 
 
 def heading(action: ActionView | None, scene: Scene) -> tuple[str, str]:

@@ -34,6 +34,19 @@ class SystemClock:
 
 SYSTEM = SystemClock()
 
+
+async def sleep_unless(clock: Clock, seconds: float, wanted: asyncio.Event) -> bool:
+    """Until the time is over, or sooner where it is ``wanted``: whether that was so."""
+    turn = asyncio.ensure_future(clock.sleep(seconds))
+    poke = asyncio.ensure_future(wanted.wait())
+    try:
+        await asyncio.wait({turn, poke}, return_when=asyncio.FIRST_COMPLETED)
+        return poke.done()
+    finally:
+        turn.cancel()
+        poke.cancel()
+
+
 LEAST = 0.1
 """Real seconds that a ``sleep`` in a story takes at least: told fast, it is sampled more coarsely, not more often."""
 

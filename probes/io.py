@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from msgspec.structs import replace
 
 from probes.asking import Asker, asking
-from probes.clock import SYSTEM, Clock
+from probes.clock import SYSTEM, Clock, sleep_unless
 from probes.host import CommandTimeout, Host
 from probes.iofiles import Tally, device_names, sections, shm_use
 from probes.model import Model, find_model
@@ -102,7 +102,7 @@ class IoProbe:
                     if looking.done() and self._model_of != self._named():
                         looking.result()
                         looking = asyncio.ensure_future(self._look())
-                    await self._pause(IDLE if self.idle else EVERY)
+                    await sleep_unless(self._clock, IDLE if self.idle else EVERY, self._wanted)
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
@@ -130,12 +130,3 @@ class IoProbe:
         except CommandTimeout:
             self._model = Model()
         self._model_of = named
-
-    async def _pause(self, seconds: float) -> None:
-        turn = asyncio.ensure_future(self._clock.sleep(seconds))
-        poke = asyncio.ensure_future(self._wanted.wait())
-        try:
-            await asyncio.wait({turn, poke}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            turn.cancel()
-            poke.cancel()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from probes.clock import SYSTEM, Clock
+from probes.clock import SYSTEM, Clock, sleep_unless
 from probes.endpoint import BadEndpoint, Endpoint
 from probes.health import ask_health, client
 from probes.host import Host
@@ -64,21 +64,11 @@ class ServingProbe:
                         yield [metrics]
                         if metrics.status is None:
                             break
-                        await self._pause(METRICS)
+                        await sleep_unless(self._clock, METRICS, self._wanted)
                         turn += 1
                 else:
-                    await self._pause(IDLE if self.idle else LOADING)
+                    await sleep_unless(self._clock, IDLE if self.idle else LOADING, self._wanted)
 
     async def _health(self, asks: httpx.AsyncClient) -> HealthReading:
         self._wanted.clear()
         return await ask_health(asks, self.endpoint, self._clock)
-
-    async def _pause(self, seconds: float) -> None:
-        """Until the time is over or somebody pokes."""
-        turn = asyncio.ensure_future(self._clock.sleep(seconds))
-        poke = asyncio.ensure_future(self._wanted.wait())
-        try:
-            await asyncio.wait({turn, poke}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            turn.cancel()
-            poke.cancel()

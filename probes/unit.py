@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from probes.arguments import is_server, model
 from probes.asking import Answer, Asker, asking
-from probes.clock import SYSTEM, Clock
+from probes.clock import SYSTEM, Clock, sleep_unless
 from probes.host import Host
 from probes.probe import ProbeFailed, words
 from probes.readings import Reading, UnitFile, UnitReading
@@ -103,15 +103,8 @@ class UnitProbe:
 
     async def _wait(self) -> None:
         """Until the next turn, or a poke; pokes in a burst make one turn."""
-        turn = asyncio.ensure_future(self._clock.sleep(self._every))
-        poke = asyncio.ensure_future(self._wanted.wait())
-        try:
-            await asyncio.wait({turn, poke}, return_when=asyncio.FIRST_COMPLETED)
-            if poke.done():
-                await asyncio.sleep(0.2)
-        finally:
-            turn.cancel()
-            poke.cancel()
+        if await sleep_unless(self._clock, self._every, self._wanted):
+            await asyncio.sleep(0.2)
 
     async def _turn(self, asker: Asker) -> list[Reading]:
         began = time.monotonic()

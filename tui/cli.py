@@ -13,6 +13,7 @@ import typer
 
 from probes.version import __version__
 from tui import cli_bench, cli_checks, cli_headless, cli_sessions
+from tui.cli_options import Endpoint, Record, User, Words
 from tui.exits import Ending, Exit, table
 
 EXITS = f"""Exit status:
@@ -30,21 +31,6 @@ app = typer.Typer(
 )
 
 Speed = Annotated[float, typer.Option(min=0.01, max=1000.0, metavar="N", help="Times as fast as it happened.")]
-
-Words = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME | TARGET UNIT",
-        help="A deployment of the configuration; or user@host, an alias of ssh_config or local, and a systemd unit.",
-    ),
-]
-Endpoint = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
-]
-User = Annotated[
-    bool | None, typer.Option("--user/--no-user", help="A unit of the user's own service manager, or not.")
-]
 
 
 def main() -> None:
@@ -110,10 +96,7 @@ def watch(
     words: Words,
     endpoint: Endpoint = None,
     user: User = None,
-    record: Annotated[
-        bool | None,
-        typer.Option("--record/--no-record", help="Keep what is seen in a session file. Default: as configured, yes."),
-    ] = None,
+    record: Record = None,
     since: Annotated[
         str | None,
         typer.Option(
@@ -125,7 +108,7 @@ def watch(
         bool, typer.Option("--daemon", help="Go on in the background, without a terminal: see firstlight attach.")
     ] = False,
 ) -> None:
-    """Watch a unit on a host, or a deployment of the configuration."""
+    """Watch a unit on a host, or a configured deployment."""
     from tui.commands.named import named
     from tui.commands.screen import configuration
     from tui.commands.watch import run
@@ -180,7 +163,10 @@ def explain(
         str, typer.Option(metavar="NAME", help="Of a journal of several units, this one. Default: the model server.")
     ] = "",
 ) -> None:
-    """Say what saved logs show: how far the load came, what is wrong, and why."""
+    """Say what saved logs show.
+
+    How far the load came, what is wrong, and why.
+    """
     from tui.commands.explain import run
 
     raise typer.Exit(run(files, as_json=json, at=at, unit=unit))

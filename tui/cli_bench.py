@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tui.cli_options import Endpoint, Json, User, Words
 from tui.exits import BENCHED, table
 
 EXITS = f"""Exit status:
@@ -15,24 +16,9 @@ EXITS = f"""Exit status:
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure a server, keep results, compare them.")
 
-Words = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME | TARGET UNIT",
-        help="A deployment of the configuration; or user@host, an alias of ssh_config or local, and a systemd unit.",
-    ),
-]
 MaybeWords = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME | TARGET UNIT]", help="Of this deployment. Default: of all."),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
-User = Annotated[
-    bool | None, typer.Option("--user/--no-user", help="A unit of the user's own service manager, or not.")
-]
-Endpoint = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
 ]
 WorseBy = Annotated[
     float | None,
@@ -71,7 +57,9 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure a ready server with its own `vllm bench serve`, keep the result, compare it with the baseline.
+    """Measure a ready server with its own `vllm bench serve`.
+
+    The result is kept, and compared with the baseline.
 
     It runs on the server's host and goes on without us: when the link is lost or this is interrupted, the same command
     finds it again.
@@ -107,7 +95,10 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="At most so many.")] = 30,
     json: Json = False,
 ) -> None:
-    """Say what has been measured, newest first; * marks the baseline of each deployment."""
+    """Say what has been measured, newest first.
+
+    * marks the baseline of each deployment.
+    """
     from tui.commands.bench_kept import list_kept
 
     raise typer.Exit(list_kept(words or [], limit=limit, as_json=json))
@@ -115,7 +106,10 @@ def list_(
 
 @bench.command(epilog="\b\nExample:\n  firstlight bench baseline 12")
 def baseline(run: Annotated[str, typer.Argument(metavar="RUN", help="As bench list numbers it.")]) -> None:
-    """Make a result the baseline of its deployment: later ones are compared with it."""
+    """Make a result the baseline of its deployment.
+
+    Later ones are compared with it.
+    """
     from tui.commands.bench_kept import set_baseline
 
     raise typer.Exit(set_baseline(run))
@@ -137,7 +131,10 @@ def compare(
     json: Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown instead of text.")] = False,
 ) -> None:
-    """Say whether B is better than A, at which loads, how sure that is, and what else differs."""
+    """Say whether B is better than A.
+
+    At which loads, how sure that is, and what else differs.
+    """
     from tui.commands.bench_kept import compare_sides
 
     raise typer.Exit(compare_sides(sides, worse_by=worse_by, as_json=json, as_markdown=markdown))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+from tui.cli_options import Endpoint, Json, User
 
 
 def add(app: typer.Typer) -> None:
@@ -24,16 +24,14 @@ def doctor(
             metavar="NAME | TARGET [UNIT]", help="A deployment of the configuration; or a host, and a unit on it."
         ),
     ],
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
-    ] = None,
-    user: Annotated[
-        bool | None, typer.Option("--user/--no-user", help="A unit of the user's own service manager, or not.")
-    ] = None,
+    endpoint: Endpoint = None,
+    user: User = None,
     json: Json = False,
 ) -> None:
-    """Say what stands in the way of watching a unit and acting on it, each with its remedy. Changes nothing."""
+    """Say what stands in the way of watching a unit.
+
+    And of acting on it, each with its remedy. Changes nothing.
+    """
     from tui.commands.doctor import run
 
     raise typer.Exit(run(words, endpoint=endpoint, user=user, as_json=json))
@@ -51,7 +49,10 @@ def audit(
     steps: Annotated[bool, typer.Option("--steps", help="Each step of each action.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Each entry as it is kept, one JSON object a line.")] = False,
 ) -> None:
-    """Say who did what to which unit, when and with which outcome, as kept on this machine."""
+    """Say who did what to which unit, and when.
+
+    With its outcome, as kept on this machine.
+    """
     from tui.commands.audit import run
 
     raise typer.Exit(run(words or [], since=since, steps=steps, as_json=json))

@@ -10,23 +10,12 @@ import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
+from tui.cli_options import Endpoint, Record, User, Words
 from tui.exits import WAITED, Waited, table
 from tui.spans import span
 
 if typing.TYPE_CHECKING:
     from typer._click import Context
-
-Words = Annotated[
-    list[str],
-    typer.Argument(metavar="NAME | TARGET UNIT", help="A deployment of the configuration, or a host and a unit."),
-]
-Endpoint = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="The server, as the host reaches it. Default: from the unit's own arguments."),
-]
-User = Annotated[
-    bool | None, typer.Option("--user/--no-user", help="A unit of the user's own service manager, or not.")
-]
 
 
 class Wanted(StrEnum):
@@ -89,7 +78,9 @@ def wait(
     record: Annotated[bool, typer.Option("--record", help="Keep what is seen in a session file.")] = False,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Read the journal from here.")] = None,
 ) -> None:
-    """Wait until a deployment is ready, for scripts: a line whenever something changes, then an exit status.
+    """Wait until a deployment is ready, for scripts.
+
+    A line whenever something changes, then an exit status.
 
     What happened before is read first, so it may be begun at any time.
     """
@@ -124,7 +115,9 @@ def serve_status(
     endpoint: Endpoint = None,
     user: User = None,
 ) -> None:
-    """Serve health checks and Prometheus metrics of deployments, loading or serving, from the outside.
+    """Serve health checks and metrics of deployments.
+
+    For Prometheus and others, of loads and servers alike, from the outside.
 
     /livez: none has failed. /readyz: all serve. /startupz: all have become ready. Each tells all it knows as JSON;
     /livez/NAME and so on are about one. /metrics is for Prometheus; docs/prometheus has alert rules and a dashboard.
@@ -149,7 +142,9 @@ def attach(
     stop: Annotated[bool, typer.Option("--stop", help="End the watch; its recording is complete then.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="Say which watches go on in the background.")] = False,
 ) -> None:
-    """Show a watch that goes on in the background, beside others who look at it.
+    """Show a watch that goes on in the background.
+
+    Beside others who look at it.
 
     It is shown from its beginning, as if the terminal had been there. Acting on the host is for firstlight watch.
     """
@@ -174,12 +169,11 @@ def web(
     ] = False,
     endpoint: Endpoint = None,
     user: User = None,
-    record: Annotated[
-        bool | None,
-        typer.Option("--record/--no-record", help="Keep what is seen in a session file. Default: as configured, yes."),
-    ] = None,
+    record: Record = None,
 ) -> None:
-    """Show a watch in browsers, to look at: nothing on the host can be changed from there.
+    """Show a watch in browsers, to look at.
+
+    Nothing on the host can be changed from there.
 
     Prints the address with a token in it, new each time (or what FIRSTLIGHT_WEB_TOKEN has); without it nothing is
     shown. A watch that goes on in the background is shown as it is; else one is begun.

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import msgspec
 
 from probes.command import plain
+from tui.connections import Connections
 from tui.handover.words import BEAT, Asked, Said
 
 STUCK: Final = 60.0
@@ -87,22 +88,16 @@ class Hub:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        tasks: set[asyncio.Task[None]] = set()
+        connections = Connections()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(self._serve(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            connections.take(self._serve(reader, writer))
 
         server = await asyncio.start_unix_server(connected, sock=listener, limit=_LONGEST)
         try:
             yield
         finally:
-            server.close()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await server.wait_closed()
+            await connections.end(server)
             _remove(path)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -17,6 +17,8 @@ from typing import Final
 
 import h11
 
+from tui.connections import Connections
+
 IDLE: Final = 75.0
 """Seconds that a connection may wait for its next request: more than a minute, the usual interval of a scrape."""
 
@@ -92,26 +94,20 @@ def address(text: str) -> Address:
 @asynccontextmanager
 async def serving(where: Address, answers: Answers) -> AsyncIterator[Address]:
     """Serve until the context ends; gives where it listens. OSError where that is not possible (port taken)."""
-    tasks: set[asyncio.Task[None]] = set()
+    connections = Connections()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(tasks) >= MOST:
+        if len(connections) >= MOST:
             writer.transport.abort()
             return
-        task = asyncio.ensure_future(_Connection(reader, writer, answers).serve())
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        connections.take(_Connection(reader, writer, answers).serve())
 
     server = await asyncio.start_server(connected, where.host, where.port, limit=LONGEST)
     try:
         port = server.sockets[0].getsockname()[1]
         yield Address(where.host, port)
     finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()
+        await connections.end(server)
 
 
 class _Connection:

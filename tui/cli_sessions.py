@@ -100,7 +100,10 @@ def prune(
     unit: Annotated[str | None, typer.Option(metavar="TEXT", help="Only units whose name has this in it.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete recordings that are too old or too large; says which before it does."""
+    """Delete recordings that are too old or too large.
+
+    Says which before it does.
+    """
     from tui.commands.sessions import prune as work
 
     raise typer.Exit(work(older_than, larger_than, [one.value for one in outcome or ()], unit or "", yes=yes))
@@ -120,7 +123,10 @@ def report(
         float | None, typer.Option("--to", parser=_span, metavar="TIME", help="Only up to so long after its beginning.")
     ] = None,
 ) -> None:
-    """Tell what a recording shows: outcome, phases, findings, what was asked and done, plots, benchmark."""
+    """Tell what a recording shows.
+
+    Outcome, phases, findings, what was asked and done, plots, benchmark.
+    """
     from tui.commands.report import run
 
     raise typer.Exit(run(file, html=html, markdown=markdown, output=output, utc=utc, since=since, until=until))
@@ -151,7 +157,10 @@ def export(
     size: Annotated[str, typer.Option(metavar="COLSxROWS", help="Of --cast and --svg.")] = "160x45",
     output: Output = None,
 ) -> None:
-    """Write figures over time, the screen as a film, or one picture of it, out of a recording."""
+    """Write figures, a film or a picture out of a recording.
+
+    Figures over time; the screen as a film, or one picture of it.
+    """
     from tui.commands.export import run
 
     wanted = [part for one in series or () for part in one.split(",") if part]

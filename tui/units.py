@@ -36,6 +36,10 @@ class Zone:
             return "unknown"
         return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} {self.name(at)}"
 
+    def second(self, at: float) -> str:
+        """``2026-05-04 15:32:07 CEST``"""
+        return f"{self.day(at)} {self.clock(at)} {self.name(at)}" if self._at(at) is not None else "unknown"
+
     def day(self, at: float) -> str:
         """``2026-05-04``"""
         moment = self._at(at)

@@ -27,7 +27,7 @@ KEPT = 8
 """Actions that are remembered: one is shown, others may run or have been refused beside it."""
 
 _KILL = re.compile(r"ends by SIGKILL after ([0-9a-z ]+);")
-_INSTEAD = re.compile(r", (\S+) instead$")
+INSTEAD = re.compile(r", (\S+) instead$")
 
 
 class StepView(Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class _Act:
         elif reading.outcome == "warning":
             self.warning = reading.detail
         elif reading.step == "begin":
-            found = _INSTEAD.search(reading.detail)
+            found = INSTEAD.search(reading.detail)
             self.fallback = found[1] if found is not None else self.fallback
         elif reading.step == "end":
             self.end, self.undo = reading, reading.undo or self.undo

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from probes.readings import UNDECODABLE, OperatorAction
 from probes.unit import full_name
+from watch.actions import INSTEAD
 from watch.redact import Redactor
 from watch.regular import opened
 
@@ -130,7 +131,25 @@ def actions(entries: Iterable[Entry]) -> tuple[Done, ...]:
     by_id: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
         by_id.setdefault((entry.target, entry.unit, entry.id or f"{entry.at}"), []).append(entry)
-    return tuple(map(_done, by_id.values()))
+    done = [(_done(steps), _instead(steps)) for steps in by_id.values()]
+    out: list[Done] = []
+    gone: set[tuple[str, str, str]] = set()
+    for one, other in done:
+        way = (one.target, full_name(one.unit), full_name(other)) if other else None
+        if way is not None and (way[0], way[2], way[1]) in gone:
+            gone.discard((way[0], way[2], way[1]))
+            one = msgspec.structs.replace(one, action="undo fallback")
+        elif way is not None and one.outcome == "done":
+            gone.add(way)
+        out.append(one)
+    return tuple(out)
+
+
+def _instead(steps: list[Entry]) -> str:
+    """The other unit of a fallback."""
+    if steps[0].action != "fallback":
+        return ""
+    return next((found[1] for step in steps if (found := INSTEAD.search(step.detail)) is not None), "")
 
 
 def _done(steps: list[Entry]) -> Done:

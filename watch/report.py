@@ -221,7 +221,7 @@ class _Text:
         view = report.view
         sign, code = _STATES[report.state]
         words = [report.state.upper()]
-        if report.phase != "n/a":
+        if report.phase not in ("n/a", report.state):
             words.append(report.phase)
         progress = view.load.progress if view.load is not None else None
         if progress is not None and report.state in ("loading", "stalled", "failed", "stopped"):
@@ -230,7 +230,8 @@ class _Text:
         yield self._paint(f"{sign} {'  '.join(words)}", f"1;{code}") + (
             "   " + shown(" · ".join(about)) if about else ""
         )
-        yield from self._wrapped(report.headline, "  ")
+        if report.headline != report.state:
+            yield from self._wrapped(report.headline, "  ")
         if view.forecast is not None and report.state in ("loading", "stalled"):
             yield from self._wrapped(self._expected(view.forecast), "  ")
         main = [f for f in report.findings if self._matters(f)]
@@ -271,8 +272,12 @@ class _Text:
     def _quoted(self, text: str) -> Iterator[str]:
         room = self._width - 6
         words = shown(text.rpartition("\r")[2] if "\r" in text else text)
-        for start in range(0, min(len(words), room * 6), room):
-            yield self._paint(f"    │ {words[start : start + room]}", "2")
+        # words and paths stay whole, so that they can be copied
+        lines = textwrap.wrap(
+            words[: room * 6], room, max_lines=6, placeholder=" …", break_long_words=False, break_on_hyphens=False
+        )
+        for line in lines:
+            yield self._paint(f"    │ {line}", "2")
 
     def _loads(self) -> Iterator[str]:
         loads = [load for load in self._report.view.loads if any(phase.started for phase in load.phases)]

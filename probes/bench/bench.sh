@@ -136,7 +136,7 @@ if ! offered --random-input-len; then
   *) fail "\`vllm bench serve --help\` ended with status $status: $why" ;;
   esac
 fi
-say help "done" "asked"
+say help "done" "the options of its vllm bench serve are known"
 
 parts=$(find "$FL_STAGE/levels" -type f | wc -l)
 [ ! -s "$FL_STAGE/inside" ] || inside mkdir -p -- "$FL_DIR"

@@ -55,6 +55,14 @@ def test_the_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"firstlight {__version__}\n")
 
 
+@pytest.mark.parametrize("group", [[], ["bench"], ["sessions"]])
+def test_what_a_command_does_fits_a_terminal_of_80_columns(group: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = firstlight(*group, "--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(listed) >= 1
+    assert not [line for line in listed if "..." in line or "…" in line or line.startswith("   ")]
+
+
 def test_help_says_how_the_program_ends() -> None:
     done = firstlight("--help")
     assert done.returncode == 0

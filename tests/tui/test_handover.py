@@ -26,7 +26,7 @@ from tui.commands.watch import live
 from tui.desk import Desk
 from tui.exits import Ending, Exit
 from tui.handover import hub as hub_module
-from tui.handover.daemon import claim, handed_over
+from tui.handover.daemon import claim, handed_over, taken
 from tui.handover.feed import Attached, CannotAttach
 from tui.handover.hub import EVERY, RECENT, Hub, Thinner, may_come
 from tui.handover.place import Claim, Daemon, PlaceError, Taken, daemons, folder
@@ -52,6 +52,18 @@ def daemon(target: str = "llm-two", unit: str = "vllm", **more: object) -> Daemo
 
 
 # ---- the runtime folder
+
+
+def test_the_list_has_columns_and_times_with_their_zone(capsys: pytest.CaptureFixture[str]) -> None:
+    claims = [Claim(daemon("llm-two", "vllm")), Claim(daemon("root@llm-three", "a-longer-name"))]
+    assert command.run([], listing=True) == Exit.OK
+    head, *rows = capsys.readouterr().out.splitlines()
+    at = head.index("SINCE")
+    assert {row[at : at + 23] for row in rows} == {"2001-09-09 01:46:40 UTC"}
+    assert {row[head.index("TARGET") :].split()[0] for row in rows} == {"llm-two", "root@llm-three"}
+    assert "2001-09-09 01:46:40 UTC" in taken(claims[0].daemon).reason
+    for claim in claims:
+        claim.release()
 
 
 def test_a_unit_is_claimed_once_and_by_whom_is_known() -> None:

@@ -41,6 +41,22 @@ def link(state: str, reason: str = "") -> LinkView:
     return LinkView(state=state, reason=reason, remedy="", rtt_ms=None, since=views.NOW)
 
 
+def test_a_unit_that_is_not_there_is_said_once(clock: Time, capsys: pytest.CaptureFixture[str]) -> None:
+    """The finding about it says the same, and the host is no less reachable for it."""
+    gone = UnitReading(at=1.0, unit="x", load="not-found")
+    finding = replace(views.failed().findings[0], severity="error")
+    view = picture(state="unknown", lines=0, unit_reading=gone, findings=(finding,))
+    outcome = Waiting(Limits(), clock).judge(view, settled=True)
+    assert outcome is not None
+    teller = Teller("x", as_json=False)
+    teller.show(view, settled=True, last=True)
+    teller.end(view, *outcome)
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert "has no unit x" in said
+    assert "unreachable" not in said
+
+
 def test_it_goes_on_while_it_loads(clock: Time) -> None:
     assert Waiting(Limits(), clock).judge(picture(), settled=True) is None
 

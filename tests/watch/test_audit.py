@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from probes.readings import OperatorAction
-from watch.audit import Audit, read_audit
+from watch.audit import Audit, actions, read_audit
 
 
 def step(outcome: str = "done", **how: object) -> OperatorAction:
@@ -41,6 +41,17 @@ def test_two_watches_write_to_one_log_and_nothing_is_ever_taken_out(tmp_path: Pa
     assert [entry.target for entry in read_audit(path)] == ["a", "b", "a"]
     assert [entry.outcome for entry in read_audit(path, target="a")] == ["done", "failed"]
     assert [entry.outcome for entry in read_audit(path, limit=1)] == ["failed"]
+
+
+def test_going_back_from_a_fallback_is_not_another_fallback(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    audit = Audit("a", path)
+    for at, unit, other in ((1.0, "new.service", "old.service"), (3.0, "old.service", "new.service"),
+                            (5.0, "new.service", "old.service")):  # fmt: skip
+        said = f"fallback of {unit}, {other} instead"
+        audit.write(step("begun", at=at, action="fallback", step="begin", unit=unit, detail=said, id=f"{at}"))
+        audit.write(step("done", at=at + 1, action="fallback", unit=unit, id=f"{at}"))
+    assert [one.action for one in actions(read_audit(path))] == ["fallback", "undo fallback", "fallback"]
 
 
 def test_lines_that_are_none_are_left_out(tmp_path: Path) -> None:

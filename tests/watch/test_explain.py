@@ -40,6 +40,21 @@ def main(report: Report) -> str:
 # --------------------------------------------------------------------------------------------------- cases, recordings
 
 
+def test_evidence_is_broken_between_words_only() -> None:
+    """A path or a name is copied out of it whole."""
+    report = explain([RECORDINGS / "cpu-fail-missing-shard"])
+    quoted = [line.removeprefix("    │ ") for line in render_text(report, width=60).splitlines() if "│" in line]
+    known = {word for finding in report.findings for text in finding.evidence for word in text.split()}
+    assert quoted
+    assert {word for line in quoted for word in line.split()} - {"…"} <= known
+
+
+def test_the_state_is_said_once() -> None:
+    text = render_text(explain([CASES / "C76-clean-load-kimi-tp8"]))
+    assert text.splitlines()[0].startswith("✔ READY   ")
+    assert text.splitlines()[1] == ""
+
+
 @pytest.mark.parametrize("folder", run.folders([CASES, TESTS / "cases-own"]), ids=lambda folder: folder.name)
 def test_a_case_reads_right(folder: Path) -> None:
     assert run.check(folder).wrong == []
@@ -263,7 +278,8 @@ def test_the_text_is_safe_and_fits(folder: Path, width: int) -> None:
     assert "\x1b" not in text
     for line in text.splitlines():
         if not line.lstrip().startswith(("▶", "✔", "✖ weights", "·")) or "Load" in line:
-            assert len(line) <= max(width, 110), line
+            word = line.removeprefix("    │ ") if line.startswith("    │ ") else " "
+            assert len(line) <= max(width, 110) or " " not in word, line
 
 
 def test_the_text_begins_with_the_verdict_and_the_cause() -> None:

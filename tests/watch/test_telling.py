@@ -34,6 +34,7 @@ from watch.series import Collector, Series, is_name, names, thinned
 from watch.session import SessionReader, SessionWriter, new_header
 from watch.state import WatchState
 from watch.telling import Tale, gather, html, markdown
+from watch.telling.markdown import text as in_markdown
 from watch.telling.svg import Band, plot
 from watch.view import BenchLevelView, BenchView
 
@@ -199,6 +200,30 @@ def test_no_word_of_a_server_is_markup(tmp_path: Path) -> None:
     for row in plain.splitlines():
         if row.startswith(("| Note", "| When")):
             assert row.count("|") == row.replace("\\|", "").count("|")
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("2026-11-30 14:00:05 UTC, +1 s", "2026-11-30 14:00:05 UTC, +1 s"),
+        ("gpu_memory_utilization 0.9 #2!", "gpu_memory_utilization 0.9 #2!"),
+        ("--tensor-parallel-size", "\\--tensor-parallel-size"),
+        ("took 1. of 2, {x} & > y", "took 1. of 2, {x} & > y"),
+        ("- item", "\\- item"),
+        ("+ item", "\\+ item"),
+        ("# head #", "\\# head \\#"),
+        ("## head", "\\## head"),
+        ("> said", "\\> said"),
+        ("12. item", "12\\. item"),
+        ("1) item", "1\\) item"),
+        ("__init__", "\\_\\_init\\_\\_"),
+        ("*a* [b](c) `d` ~~e~~ <f> &amp; |", "\\*a\\* \\[b\\](c) \\`d\\` \\~\\~e\\~\\~ \\<f> \\&amp; \\|"),
+        ("---", "\\---"),
+        ("===", "\\==="),
+    ],
+)
+def test_only_what_would_be_markup_there_is_escaped(words: str, written: str) -> None:
+    assert in_markdown(words) == written
 
 
 @given(text=st.text(max_size=60))

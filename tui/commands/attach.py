@@ -61,12 +61,15 @@ def _daemons() -> list[Daemon]:
 def _list() -> Exit:
     living = _daemons()
     zone = Zone()
-    for daemon in living:
-        since = f"since {zone.full(daemon.since).rpartition('.')[0]}"
-        print(
-            plain(f"{daemon.title}  {daemon.unit} on {daemon.target}  process {daemon.pid}  {since}  {daemon.log}", 500)
-        )
-    if not living:
+    rows = [("NAME", "UNIT", "TARGET", "PROCESS", "SINCE", "LOG")]
+    for one in living:
+        rows.append((one.title, one.unit, one.target, str(one.pid), zone.second(one.since), one.log))
+    cells = [[plain(cell, 300) for cell in row] for row in rows]
+    wide = [max(len(row[column]) for row in cells) for column in range(len(rows[0]))]
+    if living:
+        for row in cells:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip())
+    else:
         print("no watch goes on in the background", file=sys.stderr)
     return Exit.OK
 

@@ -93,7 +93,7 @@ def worst(checks: Sequence[Check]) -> str:
 def table(facts: Examined, checks: Sequence[Check], *, width: int, colour: bool) -> str:
     """One check a line, its remedy below it."""
     tint = Tint(colour)
-    lines = [plain(f"{facts.unit or 'any unit'} on {facts.target}"), ""]
+    lines = [plain(f"{facts.unit} on {facts.target}" if facts.unit else facts.target), ""]
     for check in checks:
         sign, word, hue = SIGNS[check.verdict]
         lead = f"{sign} {word:<8}{check.topic:<10}"

@@ -116,7 +116,7 @@ class Waiting:
             return Waited.READY, "ready"
         if view.state == "failed":
             return Waited.FAILED, view.headline
-        if unit is not None and unit.load == "not-found" and not view.lines:
+        if unit is not None and missing(view):
             near = f" (did you mean {', '.join(unit.near)}?)" if unit.near else ""
             return Waited.UNREACHABLE, f"{view.target} has no unit {unit.unit}{near}"
         if view.state != "stalled":
@@ -126,6 +126,11 @@ class Waiting:
         if now - self._stalled >= self._limits.stall_grace:
             return Waited.STALLED, view.stall.what if view.stall is not None else view.headline
         return None
+
+
+def missing(view: View) -> bool:
+    """The host answers, and has no such unit."""
+    return view.unit_reading is not None and view.unit_reading.load == "not-found" and not view.lines
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -154,7 +159,7 @@ class Teller:
         """The link at once, the load as soon as it is ``settled``. ``last``: how it stands is said by ``end``."""
         seen = status(view, self._name)
         for event, text in (*self._link(seen), *(self._load(seen) if settled else ())):
-            if not last or event == "finding":
+            if not last or (event == "finding" and not missing(view)):
                 self._say(event, text, seen)
 
     def end(self, view: View, waited: Waited, why: str) -> None:
@@ -162,6 +167,8 @@ class Teller:
         word = {Waited.READY: "ready", Waited.FAILED: "failed", Waited.STALLED: "stalled",
                 Waited.TIMED_OUT: "timed out", Waited.UNREACHABLE: "unreachable"}[waited]  # fmt: skip
         text = f"{word}: {why}" if why != word else word
+        if waited is Waited.UNREACHABLE and missing(view):
+            text = why
         if waited is Waited.READY and seen.seconds is not None:
             text = f"ready; it took {elapsed(seen.seconds)}"
         self._say("end", text, seen, int(waited))

@@ -101,7 +101,7 @@ def taken(by: Daemon | None) -> Ending:
     """Somebody watches that unit already."""
     if by is None:
         return Ending(Exit.USAGE, "it is being watched in the background already", "firstlight attach shows it.")
-    since = Zone().full(by.since).rpartition(".")[0]
+    since = Zone().second(by.since)
     return Ending(
         Exit.USAGE,
         f"{by.unit} on {by.target} is watched already: by process {by.pid} ({by.what}), since {since}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from probes.operate.orders import Rights
 from tui.operations.confirm import Confirm
 from tui.operations.difference import change_rows
 from tui.scene import Scene
@@ -110,7 +111,7 @@ def proposal_rows(proposal: Proposal, check: Precheck, view: View, why: str, wid
     if proposal.fallback:
         rows += _fact("instead", proposal.fallback, width)
     if proposal.rights is not None and proposal.rights.how:
-        rows += _fact("as", f"{proposal.rights.login} ({proposal.rights.how})", width)
+        rows += _fact("as", _as(proposal.rights), width)
     rows.append(Row())
     for concern in check.concerns:
         rows += _concern(concern, width)
@@ -149,6 +150,10 @@ def _requests(check: Precheck) -> str:
 def _fact(name: str, value: str, width: int) -> list[Row]:
     first, *rest = paragraph(value, width - 14)
     return [Row([(f" {name:<11}", "muted"), *first]), *(Row([(" " * 12, ""), *row]) for row in rest)]
+
+
+def _as(rights: Rights) -> str:
+    return rights.login if rights.how == rights.login else f"{rights.login} ({rights.how})"
 
 
 def _concern(concern: Concern, width: int) -> list[Row]:

@@ -165,6 +165,8 @@ def _plot(scene: Scene, io: IoView, width: int, height: int, *, indent: int = 0)
     end = max(io.last.at, start + 60)
     zone = scene.zone
     since = f"{zone.clock(start, seconds=False)} {zone.name(start)}"
-    words = Row()(" " * indent + "bytes read a second, up to ", "muted")(rate(top))(f", since {since}", "muted")
+    words = Row()(" " * indent + "bytes read a second, up to ", "muted")(rate(top))(f" since {since}", "muted")
+    if not top:
+        words = Row()(" " * indent + f"nothing was read from storage since {since}", "muted")
     drawn = braille(io.history, width, max(1, height - 1), start=start, end=end, top=top or 1.0)
     return [words, *(Row()(" " * indent, "")(line, "plot-1") for line in drawn)]

@@ -8,7 +8,11 @@ from datetime import tzinfo
 from watch.telling.gather import Tale
 from watch.telling.sections import Block, sections
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#+!|~&$-])")
+_MARKUP = re.compile(r"[\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#|[A-Za-z])|#(?=#*\s*$)")
+"""What is markup wherever it stands: an underscore only at the edge of a word, an ampersand before a name, signs of a
+heading also at its end."""
+_AT_START = re.compile(r"(\s*(?:\d{1,9}(?=[.)](?:\s|$)))?)([-+](?=\s|$)|--|#|>|=|(?<=\d)[.)])")
+"""What begins a list, a heading, a quotation or a line."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -43,7 +47,8 @@ def _block(block: Block) -> str:
 
 def text(words: str) -> str:
     """Foreign words that stay words."""
-    return _MARKUP.sub(r"\\\1", plain(words))
+    escaped = _MARKUP.sub(r"\\\g<0>", plain(words))
+    return _AT_START.sub(r"\1\\\2", escaped, count=1) if _AT_START.match(escaped) else escaped
 
 
 def plain(words: str) -> str:

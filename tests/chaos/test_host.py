@@ -97,7 +97,10 @@ async def test_a_unit_crashes_and_crashes(
     async with watched(target, service.name) as seen:
         await seen.linked()
         await service.start()
-        await seen.until(lambda: seen.view.state == "failed" and len(seen.view.loads) >= 25, "the last failure")
+        await seen.until(lambda: len(seen.view.loads) >= 25, "the last load")
+        await seen.until(
+            lambda: seen.unit_is("failed"), "systemd giving up"
+        )  # until then it still has something to say
         await seen.caught_up(service)
         assert seen.view.state == "failed"
         assert len(seen.view.loads) == 25

@@ -62,6 +62,11 @@ class Watched:
     async def linked(self) -> None:
         await self.until(lambda: self.view.link is not None and self.view.link.state == "up", "the link")
 
+    def unit_is(self, state: str) -> bool:
+        """Whether systemd's ActiveState of the unit was that when it was last read."""
+        unit = self.view.unit_reading
+        return unit is not None and unit.active == state
+
     async def caught_up(self, service: Service) -> None:
         """Wait for the last line that the host holds now. No more may come."""
         last = (await service.journal())[-1].cursor

@@ -62,8 +62,8 @@ def test_the_list_has_columns_and_times_with_their_zone(capsys: pytest.CaptureFi
     assert {row[at : at + 23] for row in rows} == {"2001-09-09 01:46:40 UTC"}
     assert {row[head.index("TARGET") :].split()[0] for row in rows} == {"llm-two", "root@llm-three"}
     assert "2001-09-09 01:46:40 UTC" in taken(claims[0].daemon).reason
-    for claim in claims:
-        claim.release()
+    for one in claims:
+        one.release()
 
 
 def test_a_unit_is_claimed_once_and_by_whom_is_known() -> None:

@@ -11,7 +11,19 @@ from rich.cells import cell_len
 
 from probes.operate.orders import UnderWay
 from tests.tui import views
-from tests.tui.acting import NONE, STOPPING, UNDOABLE, acting, action_view, operations_of, serving, troubled, unit
+from tests.tui.acting import (
+    LINEAGE,
+    NONE,
+    STOPPING,
+    UNDOABLE,
+    Still,
+    acting,
+    action_view,
+    operations_of,
+    serving,
+    troubled,
+    unit,
+)
 from tests.tui.showing import Showing, showing
 from tui.operations.ask import Ask
 from tui.operations.confirm import Confirm
@@ -19,6 +31,7 @@ from tui.operations.difference import change_rows, text_rows
 from tui.operations.steps import StepsScreen
 from tui.operations.told import ByHandScreen
 from tui.widgets.flow import flow
+from watch.lineage import Lineage
 from watch.revisions import Change, argument_changes, setting_changes
 
 
@@ -130,6 +143,22 @@ async def test_a_roll_back_goes_by_the_list_and_the_difference() -> None:
         assert proposal.action == "rollback"
         assert proposal.plan is not None
         assert "--gpu-memory-utilization 0.90" in (proposal.plan.edits[0].text or "")
+
+
+@pytest.mark.parametrize("known", [0, 1])
+async def test_with_nothing_to_go_back_to_that_is_said_and_how_there_would_be(
+    known: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Lineage(rows=LINEAGE.rows[:known])
+    monkeypatch.setattr(Still, "lineage", lambda *_: found)
+    async with acting(fallback="") as shown:
+        await shown.press("R")
+        await shown.until(lambda: "there is nothing to go back to" in shown.text())
+        assert "to which revision?" not in shown.text()
+        assert "fallback =" in shown.text()
+    async with acting() as shown:
+        await shown.press("R")
+        await shown.until(lambda: "to which revision?" in shown.text())
 
 
 async def test_the_way_back_from_the_difference_is_the_list() -> None:

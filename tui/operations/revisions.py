@@ -43,8 +43,10 @@ class Chosen:
 class RevisionList(Listing):
     """One row a revision; ``fallback``: a last row for the other unit."""
 
-    def __init__(self, rows: tuple[RevisionRow, ...], fallback: str, zone: Zone) -> None:
+    def __init__(self, rows: tuple[RevisionRow, ...], fallback: str, zone: Zone, *, going_back: bool = False) -> None:
         super().__init__()
+        self.stuck = going_back and not fallback and all(row.runs for row in rows)
+        """there is nothing to go back to"""
         self._revisions = rows
         self._fallback = fallback
         self._zone = zone
@@ -70,6 +72,9 @@ class RevisionList(Listing):
 
     def below(self, width: int) -> list[Row]:
         row = self.current
+        if self.stuck:
+            only = "The only revision that is known is the one that runs. " if self.count else ""
+            return [Row(), *paragraph(only + _HOW, width - 2, "muted", indent=1)]
         if row is not None:
             return [Row(), *detail_rows(row, width)]
         if self.count:
@@ -78,6 +83,12 @@ class RevisionList(Listing):
             "No load of this unit has been seen yet: its revisions are kept from the first one on.",
             width - 2, "muted", indent=1,
         )  # fmt: skip
+
+
+_HOW: Final = (
+    "Each watched load keeps its unit's files as a revision; with a change of them the one before is offered here. "
+    'Another unit to go to is named by fallback = "UNIT" in [deployments.NAME] of the configuration.'
+)
 
 
 class RevisionsScreen(Modal[Chosen | None]):
@@ -91,7 +102,7 @@ class RevisionsScreen(Modal[Chosen | None]):
         self._going_back = going_back
         self._trouble = found.trouble
         rows = found.for_roll_back() if going_back else found.rows
-        self.list = RevisionList(rows, fallback if going_back else "", zone)
+        self.list = RevisionList(rows, fallback if going_back else "", zone, going_back=going_back)
 
     def compose(self) -> ComposeResult:
         yield self.list
@@ -100,6 +111,8 @@ class RevisionsScreen(Modal[Chosen | None]):
     def on_mount(self) -> None:
         what = "Roll back" if self._going_back else "Revisions of"
         tail = ": to which revision?" if self._going_back else ""
+        if self.list.stuck:
+            tail = ": there is nothing to go back to"
         self.list.title(f"{what} {safe(self._unit)}{tail}", self._trouble or "Enter shows the difference")
         self.list.focus()
         self.list.draw()

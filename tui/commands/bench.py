@@ -18,7 +18,7 @@ from probes.operate.rights import ask_rights
 from tui.commands.bench_kept import colour, status_of, width
 from tui.commands.bench_text import compared, figures
 from tui.commands.named import Named, named
-from tui.commands.watch import live, open_target
+from tui.commands.watch import live, need_unit, open_target
 from tui.desk import Desk
 from tui.exits import Benched, Ending, Exit
 from tui.measuring import arm, measured, order_of
@@ -145,7 +145,7 @@ class _Looking:
         async with self._changed:
             while True:
                 view = self.view
-                self._refused(view)
+                need_unit(view)
                 up = view.link is not None and view.link.state == "up"
                 waited = loop.time() - began
                 if not up and waited > PATIENCE and not wait:
@@ -166,14 +166,6 @@ class _Looking:
                     self.say(f"armed: {view.state}, {view.phase}; it begins by itself when the load is ready")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), 2.0)
-
-    def _refused(self, view: View) -> None:
-        if view.link is not None and view.link.state == "refused":
-            raise Ending(Exit.UNREACHABLE, view.link.reason, view.link.remedy)
-        unit = view.unit_reading
-        if unit is not None and unit.load == "not-found" and not view.lines:
-            near = f"Did you mean {', '.join(unit.near)}?" if unit.near else ""
-            raise Ending(Exit.NO_UNIT, f"{view.target} has no unit {unit.unit}", near)
 
     def _bench(self, bench: BenchView) -> None:
         where = f"run {bench.part} of {bench.parts}, {bench.concurrency} at a time" if bench.part else ""

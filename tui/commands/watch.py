@@ -207,7 +207,11 @@ async def first_answer(watching: Watching) -> None:
         await watching.until(lambda: _known(watching.view(watching.now())), PATIENCE)
     finally:
         waiting.cancel()
-    view = watching.view(watching.now())
+    need_unit(watching.view(watching.now()))
+
+
+def need_unit(view: View) -> None:
+    """Raises Ending where the host refuses us, or has no such unit and nothing to tell of it."""
     if view.link is not None and view.link.state == "refused":
         raise Ending(Exit.UNREACHABLE, view.link.reason, view.link.remedy)
     unit = view.unit_reading

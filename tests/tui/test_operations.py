@@ -16,7 +16,6 @@ from tests.tui.acting import (
     NONE,
     STOPPING,
     UNDOABLE,
-    Still,
     acting,
     action_view,
     operations_of,
@@ -28,6 +27,7 @@ from tests.tui.showing import Showing, showing
 from tui.operations.ask import Ask
 from tui.operations.confirm import Confirm
 from tui.operations.difference import change_rows, text_rows
+from tui.operations.revisions import RevisionsScreen
 from tui.operations.steps import StepsScreen
 from tui.operations.told import ByHandScreen
 from tui.widgets.flow import flow
@@ -145,20 +145,20 @@ async def test_a_roll_back_goes_by_the_list_and_the_difference() -> None:
         assert "--gpu-memory-utilization 0.90" in (proposal.plan.edits[0].text or "")
 
 
-@pytest.mark.parametrize("known", [0, 1])
+@pytest.mark.parametrize(
+    ("known", "fallback", "stuck"), [(0, "", True), (1, "", True), (1, "old", False), (2, "", False)]
+)
 async def test_with_nothing_to_go_back_to_that_is_said_and_how_there_would_be(
-    known: int, monkeypatch: pytest.MonkeyPatch
+    known: int, fallback: str, stuck: bool
 ) -> None:
-    found = Lineage(rows=LINEAGE.rows[:known])
-    monkeypatch.setattr(Still, "lineage", lambda *_: found)
-    async with acting(fallback="") as shown:
-        await shown.press("R")
-        await shown.until(lambda: "there is nothing to go back to" in shown.text())
-        assert "to which revision?" not in shown.text()
-        assert "fallback =" in shown.text()
     async with acting() as shown:
-        await shown.press("R")
-        await shown.until(lambda: "to which revision?" in shown.text())
+        found = Lineage(rows=LINEAGE.rows[:known])
+        screen = RevisionsScreen(found, views.UNIT, shown.app.zone, going_back=True, fallback=fallback)
+        await shown.app.push_screen(screen)
+        await shown.until(lambda: "Roll back" in shown.text())
+        assert ("there is nothing to go back to" in shown.text()) is stuck
+        assert ("to which revision?" in shown.text()) is not stuck
+        assert ("[deployments.NAME]" in shown.text()) is stuck
 
 
 async def test_the_way_back_from_the_difference_is_the_list() -> None:

@@ -106,7 +106,7 @@ class Projector:
             return
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)
-        self.screen.journal.catch_up()
+        self.screen.journal.catch_up(view.now)
         status = self.source.status()
         self._tick = _CALM if status.mode == "live" and _calm(view) else _TICK
         self.screen.show(Scene(view, status, self._zone, self._fault))

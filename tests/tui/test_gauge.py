@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from tests.tui.showing import showing
 from tests.tui.test_journal import many, title
 from tui.gauge import Gauge
@@ -25,6 +27,20 @@ def test_a_flood_lasts_and_ends() -> None:
     assert round(gauge.rate) == 50_000
     gauge.add(10, start + 4)
     assert not gauge.floods(30)
+
+
+async def test_what_is_read_up_is_no_flood() -> None:
+    async with showing(rows=many(10)) as shown:
+        pane = shown.journal
+        for age, came in ((60.0, 0), (1.0, 500)):
+            pane._gauge._came = 0
+            pane._gauge._since = monotonic() + 60
+            rows = many(500, 10)
+            shown.source.kept.extend(rows)
+            places = range(len(shown.source.kept) - 500, len(shown.source.kept))
+            pane.store.add(rows, list(places))
+            pane.catch_up(rows[-1].at + age)
+            assert pane._gauge._came == came
 
 
 async def test_the_title_says_so_and_no_longer() -> None:

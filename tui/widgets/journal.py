@@ -28,6 +28,9 @@ from tui.widgets.linerow import line_row, take_apart
 from tui.widgets.rows import Drawn, Row
 from watch.lines import ERROR, WARNING
 
+_FRESH: Final = 10.0
+"""Seconds: a line that is older when it comes is read up."""
+
 _STRIPS: Final = 1024
 """Drawn lines kept: several screens full, also of a very tall terminal."""
 
@@ -75,15 +78,17 @@ class Journal(Drawn, can_focus=True):
 
     # -- what comes in
 
-    def catch_up(self) -> None:
-        """Show what was added to the store since the last time; one call a flush."""
+    def catch_up(self, now: float = 0.0) -> None:
+        """Show what was added to the store since the last time; one call a flush. ``now``: on the host, UTC seconds;
+        lines much older are read up, and no flood."""
         count = len(self.store.shown)
         before, self._known = self._known, count
         if len(self.store.names) != self._named:
             self._named = len(self.store.names)
             self._measure()
             self.refresh_bindings()
-        self._gauge.add(max(0, len(self.store) - self._counted))
+        came = max(0, len(self.store) - self._counted)
+        self._gauge.add(came if not came or now - self.store.fetch(len(self.store) - 1).at < _FRESH else 0)
         if len(self.store) == self._counted:
             self._retitle()
         else:

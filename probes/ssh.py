@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import ssl
 import tempfile
 import weakref
@@ -17,6 +16,7 @@ import httpx
 from probes.clock import SYSTEM, Clock
 from probes.command import complete, fresh
 from probes.host import Completed, Forward, HostError, LinkDown, LinkRefused, Stream
+from probes.own_folder import OwnFolder
 from probes.readings import LinkReading, LinkState
 from probes.ssh_config import Access, parse_target, route
 from probes.ssh_errors import Failure
@@ -135,7 +135,7 @@ class SshHost:
         if self._link:
             await self._link.close()
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._forget()
             self._folder = None
 
     # --- what it carries
@@ -187,8 +187,8 @@ class SshHost:
         if not self._folder:
             usual = tempfile.gettempdir()
             # the name of a socket has 104 bytes at most (108 on Linux)
-            self._folder = Path(tempfile.mkdtemp(prefix="firstlight-", dir=usual if len(usual) < 70 else "/tmp"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            own = OwnFolder(usual if len(usual) < 70 else "/tmp")
+            self._folder, self._forget = own.path, weakref.finalize(self, own.remove)
         self._sockets += 1
         return self._folder / f"http-{self._sockets}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +13,7 @@ from typing import Self
 import asyncssh
 
 from probes.clock import StoryClock
+from probes.own_folder import OwnFolder
 from probes.quoting import opening, unwrap
 from probes.rehearsal.commands import play
 from probes.rehearsal.server import serve
@@ -43,7 +43,7 @@ class Rehearsal:
         begin = now + real - story.opened
         self.clock = StoryClock(begin - LEAD, speed, until=begin + story.opened, then=min(speed, 1.0), paused=True)
         self._stage = Stage(story, begin, self.clock)
-        self._folder = ""
+        self._folder: OwnFolder | None = None
         self._server: asyncssh.SSHAcceptor | None = None
         self._impatience: asyncio.TimerHandle | None = None
         self._access = Access()
@@ -54,8 +54,8 @@ class Rehearsal:
         return SshHost(self.story.host, access=self._access, name=self.story.host, clock=self.clock)
 
     async def __aenter__(self) -> Self:
-        self._folder = tempfile.mkdtemp(prefix="firstlight-")  # mode 0700
-        path = Path(self._folder, "ssh")
+        self._folder = OwnFolder(tempfile.gettempdir())
+        path = self._folder.path / "ssh"
         server, client = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
         self._access = Access(
             config=(),
@@ -84,7 +84,8 @@ class Rehearsal:
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
     async def _run(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         """One command line, as sshd and a shell would run it; ended when its channel or its input is closed."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import themes
 from tests.tui import views
 from tests.tui.showing import Showing, showing
 from tui.widgets import gpu as gpu_pane
 from watch.bound import Pace
-from watch.view import View
+from watch.view import PhaseView, View
 
 REPLACE = msgspec.structs.replace
 
@@ -102,3 +103,19 @@ async def test_the_large_plot_is_read_without_colour(theme: str) -> None:
         plot = [line for line in rows if line.count("│") > 4]
         assert plot, "phases"
         assert any(set(line) & set("⣀⣤⣶⠉⠒⡇⢸") for line in plot), "levels"
+
+
+async def test_what_lies_between_two_phases_is_counted_apart_and_not_as_the_one_that_is_awaited() -> None:
+    at = views.NOW - 20
+    phases = (
+        PhaseView(name="config", status="done", started=at, ended=at + 13),
+        PhaseView(name="dist-init", status="awaited", started=at + 13, before=7.0, note="the workers start up"),
+    )
+    picture = views.loading()
+    assert picture.load is not None
+    load = replace(picture.load, phases=phases, phase="dist-init", progress=None)
+    async with showing(replace(picture, load=load)) as shown:
+        rows = [row for row in shown.text().splitlines() if "between" in row or "dist-init  " in row]
+        assert any("▶ between" in row and "0:07" in row for row in rows)
+        assert any("· dist-init" in row and "0:07" not in row for row in rows)
+        assert "the workers start up" in shown.text()

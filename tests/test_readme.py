@@ -32,7 +32,8 @@ def blocks(language: str) -> str:
 
 def examples() -> list[str]:
     lines = [line.split("  #")[0] for line in blocks("sh").splitlines()]
-    return [part.strip() for line in lines for part in line.split("&&") if "firstlight " in part and "make" not in part]
+    commands = [part.strip() for line in lines for part in re.split(r"&&|\|", line)]
+    return [command for command in commands if "firstlight " in command and "make" not in command]
 
 
 def test_the_configuration_can_be_read(tmp_path: Path) -> None:

@@ -40,8 +40,10 @@ def main() -> None:
     if sys.stdout is None:  # closed by whoever began us
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
-        status = app(hoisted(sys.argv[1:]), prog_name="firstlight", standalone_mode=True)
-        sys.stdout.flush()
+        try:
+            app(hoisted(sys.argv[1:]), prog_name="firstlight")
+        finally:
+            sys.stdout.flush()  # here, not when the interpreter ends: there is somebody to tell now
     except Ending as ending:
         ending.tell()
         sys.exit(ending.status)
@@ -55,7 +57,6 @@ def main() -> None:
             raise
         Ending(Exit.UNREADABLE, f"what it has to say cannot be written: {error.strerror}", "Make room there.").tell()
         os._exit(Exit.UNREADABLE)  # what is left in the buffer cannot be written either
-    sys.exit(status)
 
 
 def _version(wanted: bool) -> None:

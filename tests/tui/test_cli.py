@@ -391,12 +391,13 @@ async def test_near_names_are_offered() -> None:
 
 @pytest.mark.parametrize("words", ["sessions --json", "bench presets", "bench list --json", "audit", "--version"])
 @pytest.mark.parametrize("where", [">/dev/full", ">&-"])
-def test_output_that_cannot_be_written(tmp_path: Path, words: str, where: str) -> None:
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_output_that_cannot_be_written(tmp_path: Path, words: str, where: str, buffered: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f"exec {PROGRAM} {words} {where}"],
         capture_output=True,
         text=True,
-        env={**os.environ, "HOME": str(tmp_path)},
+        env={**os.environ, "HOME": str(tmp_path), "PYTHONUNBUFFERED": buffered},
         timeout=60,
         check=False,
     )

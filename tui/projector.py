@@ -102,7 +102,7 @@ class Projector:
         """Show everything that came, while there is a screen for it."""
         self._urgent.clear()  # also where nothing can be shown: else painting would never wait again
         app = self.screen.app if self.screen.is_attached else None
-        if app is None or (isinstance(app, BaseApp) and app.leaving):
+        if app is None or not app.is_running or (isinstance(app, BaseApp) and app.leaving):
             return
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)

@@ -116,7 +116,7 @@ def test_a_deployments_own_hooks_go_before_the_defaults() -> None:
             '[deployments.k]\ntarget = "h"\nunit = "u"\n[deployments.k.hooks]\n\nstalled = ["x", "{uint}"]\n',
             'f.toml:6: deployments.k.hooks.stalled: {uint} is filled in by nothing (did you mean "{unit}"?',
         ),
-        ("[defaults.hooks]\nready = 5\n", "f.toml:2: defaults.hooks.ready: Expected"),
+        ("[defaults.hooks]\nready = 5\n", "f.toml:2: defaults.hooks.ready must be text in quotes or a list"),
         ('[defaults.hooks]\nlink_lots = "desktop"\n', 'f.toml:2: unknown key "defaults.hooks.link_lots" (did you mean'),
     ],
 )

@@ -95,12 +95,11 @@ async def test_a_unit_crashes_and_crashes(
         f"[Service]\nRestart=always\nRestartSec=0.05\nExecStart={shell(crash)}\n"
     )
     async with watched(target, service.name) as seen:
-        await seen.linked()
+        await seen.reading()  # else the watch begins at the load that runs by then
         await service.start()
         await seen.until(lambda: len(seen.view.loads) >= 25, "the last load")
-        await seen.until(
-            lambda: seen.unit_is("failed"), "systemd giving up"
-        )  # until then it still has something to say
+        # until systemd gives up it has something to say
+        await seen.until(lambda: seen.unit_is("failed"), "systemd giving up")
         await seen.caught_up(service)
         assert seen.view.state == "failed"
         assert len(seen.view.loads) == 25

@@ -62,6 +62,13 @@ class Watched:
     async def linked(self) -> None:
         await self.until(lambda: self.view.link is not None and self.view.link.state == "up", "the link")
 
+    async def reading(self) -> None:
+        """Wait until the journal is followed: what is said from now on is not of the time before the watch."""
+        await self.until(
+            lambda: any(source.probe == "journal" and source.state == "up" for source in self.view.sources),
+            "the journal",
+        )
+
     def unit_is(self, state: str) -> bool:
         """Whether systemd's ActiveState of the unit was that when it was last read."""
         unit = self.view.unit_reading

@@ -114,10 +114,12 @@ class _Listing(Page[str | None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.query_one("#masthead", Rows).fill([Row()(" firstlight", "strong accent")])
-        self.lay()
+        self._draw()
 
     def on_resize(self, event: Resize) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
         self.query_one("#masthead", Rows).fill([Row()(" firstlight", "strong accent")])
         self.lay()
 

@@ -8,7 +8,10 @@ from msgspec import Struct
 
 
 class Figure(Struct, frozen=True, kw_only=True):
-    """``value`` and ``floor`` in ``unit``. ``goal``: what is aimed at, in words; ``good``: whether it was reached."""
+    """``value`` and ``floor`` in ``unit``. ``goal``: what is aimed at, in words; ``good``: whether it was reached.
+
+    ``must``: no clock is in it, a busy machine changes nothing about it, and missing it is a failure.
+    """
 
     name: str
     value: float
@@ -17,6 +20,11 @@ class Figure(Struct, frozen=True, kw_only=True):
     floor_name: str = ""
     goal: str = ""
     good: bool | None = None
+    must: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return self.must and not self.good
 
     @property
     def ratio(self) -> str:
@@ -32,7 +40,7 @@ def table(figures: Iterable[Figure]) -> str:
     rows = [("figure", "value", "floor", "ratio", "goal")]
     for one in figures:
         floor = f"{number(one.floor)} {one.unit}  {one.floor_name}" if one.floor is not None else ""
-        reached = "" if one.good is None else "  reached" if one.good else "  MISSED"
+        reached = "  FAILED" if one.failed else "" if one.good is None else "  reached" if one.good else "  MISSED"
         rows.append((one.name, f"{number(one.value)} {one.unit}", floor, one.ratio, one.goal + reached))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     return "\n".join(

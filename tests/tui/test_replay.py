@@ -249,6 +249,12 @@ def test_the_bar_fits(width: int) -> None:
             assert row.text[first : first + cells].count("●") == 1
 
 
+def test_the_end_is_that_of_the_recording_and_not_of_what_is_read_of_it() -> None:
+    for read, sign in ((0.4, "❚❚ paused"), (1.0, "■ end")):
+        row, _ = time_row(a_timeline(at=2000.0, playing=False, read=read), 120)
+        assert row.text.startswith(f" {sign}")
+
+
 def test_what_weighs_more_is_seen() -> None:
     row, (first, cells) = time_row(a_timeline(), 120)
     bar = row.text[first : first + cells]

@@ -54,7 +54,8 @@ class TimeBar(Rows):
 def time_row(timeline: Timeline, width: int, clock: str = "") -> tuple[Row, tuple[int, int]]:
     """The row in ``width`` cells, and where the bar stands in it: first cell, cells."""
     start, end, at = timeline.start, timeline.end, timeline.at
-    sign = f"▶ {timeline.speed:g}×" if timeline.playing else "■ end" if at >= end > start else "❚❚ paused"
+    ended = timeline.read >= 1.0 and at >= end > start
+    sign = f"▶ {timeline.speed:g}×" if timeline.playing else "■ end" if ended else "❚❚ paused"
     left = Row()(f" {sign:<9}", "strong")(f" {elapsed(at - start)}", "strong")
     if clock and width >= 100:
         left(f"  {clock}", "muted")

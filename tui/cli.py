@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from probes.version import __version__
-from tui import cli_bench, cli_checks, cli_headless, cli_sessions
+from tui import cli_bench, cli_checks, cli_headless, cli_sessions, collecting
 from tui.cli_options import Endpoint, Record, User, Words
 from tui.exits import Ending, Exit, table
 
@@ -37,6 +37,7 @@ def main() -> None:
     """The entry point. Bad input is one sentence with its remedy on standard error and a status of ``tui/exits.py``."""
     from tui.settings import hoisted
 
+    collecting.after_start()
     if sys.stdout is None:  # closed by whoever began us
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:

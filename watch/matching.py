@@ -9,8 +9,8 @@ is what makes it linear in the length of the text: a hostile line cannot make it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
 
 import re2
 
@@ -40,27 +40,29 @@ class Matcher:
         options.max_mem = 256 << 20
         options.log_errors = False
         options.never_capture = True
+        self._empty = not patterns
+        self._set = re2.Set.SearchSet(options)
         for index, pattern in enumerate(patterns):
             try:
-                re2.compile(pattern, options)
-            except re2.error as error:
-                raise BadPattern(index, _words(error)) from None
-        self._empty = not patterns
-        if self._empty:
-            return
-        self._set = re2.Set.SearchSet(options)
-        for pattern in patterns:
-            self._set.Add(pattern)
+                self._set.Add(pattern)
+            except re2.error:
+                raise BadPattern(index, _why(pattern, options)) from None
+
+    @cached_property
+    def _match(self) -> Callable[[str | bytes], list[int] | None]:
+        """Compiled when a first text is there: a table may be read for its rows alone, and a start has no time."""
         self._set.Compile()
+        match: Callable[[str | bytes], list[int] | None] = self._set.Match
+        return match
 
     def rows(self, text: str) -> list[int]:
         """Indices of the patterns that occur in the text, ascending."""
         if self._empty:
             return []
         try:
-            found = self._set.Match(text)
+            found = self._match(text)
         except UnicodeEncodeError:  # half a surrogate pair, which only a text made in Python can hold
-            found = self._set.Match(text.encode(errors="replace"))
+            found = self._match(text.encode(errors="replace"))
         return sorted(found or ())
 
     def batch(self, texts: Sequence[str]) -> list[tuple[int, list[int]]]:
@@ -88,7 +90,7 @@ class Matcher:
         """Spans (start, end without the newline) of the lines of a chunk in which any pattern occurs, in order."""
         if self._empty:
             return
-        match = self._set.Match
+        match = self._match
         start, size = 0, len(chunk)
         while start < size:
             stop = chunk.find(b"\n", min(start + SPAN, size))
@@ -109,6 +111,11 @@ def shared(patterns: tuple[str, ...]) -> Matcher:
     return Matcher(patterns)
 
 
-def _words(error: Exception) -> str:
-    first = error.args[0] if error.args else "not a regular expression"
-    return first.decode(errors="replace") if isinstance(first, bytes) else str(first)
+def _why(pattern: str, options: re2.Options) -> str:
+    """What RE2 has against a pattern, which a set of them does not say."""
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0] if error.args else ""
+        return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return "not a regular expression"

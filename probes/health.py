@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-
-import httpx
+from typing import TYPE_CHECKING
 
 from probes.clock import Clock
 from probes.endpoint import Endpoint
 from probes.readings import HealthReading
 from probes.version import __version__
+
+if TYPE_CHECKING:  # imported where a server is asked: a start need not wait for it
+    import httpx
 
 MARK = "firstlight"
 """The query of every request of ours, so that its line in the server's access log can be told from others'."""
@@ -28,6 +30,8 @@ _SAID = {
 
 def client(transport: httpx.AsyncBaseTransport, endpoint: Endpoint, api_key: str = "") -> httpx.AsyncClient:
     """A client for one server. Redirects are not followed: they would lead away from it."""
+    import httpx
+
     headers = {"User-Agent": f"firstlight/{__version__}", "Accept-Encoding": "gzip"}
     if api_key:
         headers["Authorization"] = f"Bearer {api_key}"
@@ -38,6 +42,8 @@ def client(transport: httpx.AsyncBaseTransport, endpoint: Endpoint, api_key: str
 
 async def ask_health(asks: httpx.AsyncClient, endpoint: Endpoint, clock: Clock) -> HealthReading:
     """One request. Every way in which HTTP can fail is a value; HostError (the link) is raised."""
+    import httpx
+
     began = time.monotonic()
     status: int | None = None
     error = ""
@@ -56,6 +62,8 @@ async def ask_health(asks: httpx.AsyncClient, endpoint: Endpoint, clock: Clock) 
 
 def failure_words(failure: Exception) -> str:
     """Why there was no HTTP answer, in a few words; ``refused`` where nobody listens."""
+    import httpx
+
     if isinstance(failure, TimeoutError | httpx.TimeoutException):
         return f"no answer within {LIMIT:g} s"
     text = str(failure)

@@ -13,8 +13,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
-import httpx
-
 from probes.command import plain
 from probes.version import __version__
 
@@ -80,6 +78,8 @@ def _said(file: int) -> str:
 async def post(url: str, body: bytes, limit: float = LIMIT) -> str:
     """POST JSON. An answer of 300 or more is a failure: a redirect is not followed, it would lead elsewhere. The
     address is not told, since many are secrets themselves."""
+    import httpx
+
     headers = {"Content-Type": "application/json", "User-Agent": f"firstlight/{__version__}"}
     try:
         async with (

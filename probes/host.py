@@ -8,15 +8,17 @@ login shell is. Nothing that was started through a host outlives its stream, its
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
-
-import httpx
+from typing import TYPE_CHECKING, Protocol
 
 from probes.readings import LinkReading
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
 
 
 class HostError(Exception):

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import cast
-
-import httpx
+from typing import TYPE_CHECKING, cast
 
 from probes.clock import SYSTEM, Clock
 from probes.command import RunningCommand, complete, new_token
 from probes.host import Completed, Forward, HostError, LinkDown, Stream
-from probes.http_common import default_trust
 from probes.quoting import GRACE, shell
 from probes.readings import LinkReading
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
 
 NAME = "this machine"
 
@@ -60,6 +61,10 @@ class LocalHost:
     async def http(
         self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        import httpx
+
+        from probes.http_common import default_trust
+
         """The URL of each request says where it goes; ``host`` and ``port`` are for hosts with a way in between."""
         async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or default_trust()) as transport:
             yield transport

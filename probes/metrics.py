@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-
-import httpx
-from prometheus_client.parser import text_string_to_metric_families
+from typing import TYPE_CHECKING
 
 from probes.clock import Clock
 from probes.health import LIMIT, MARK, failure_words
 from probes.readings import MetricsReading, Sample
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_PAGE = 8 << 20
 """bytes. The largest page recorded has 57 KB, one with sixteen engines would have under a megabyte."""
@@ -29,6 +30,8 @@ _SAID = {
 
 async def ask_metrics(asks: httpx.AsyncClient, parser: PageParser, clock: Clock) -> MetricsReading:
     """One request. Whatever HTTP brings is a value, ``error`` a sentence; HostError (the link) is raised."""
+    import httpx
+
     page = bytearray()
     status: int | None = None
     cut = ""
@@ -84,6 +87,8 @@ class PageParser:
         return tuple(out)
 
     def _new(self, line: bytes, head: bytes) -> list[Sample]:
+        from prometheus_client.parser import text_string_to_metric_families
+
         try:
             samples = [
                 Sample(sample.name, sample.labels, float(sample.value))

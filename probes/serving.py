@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-
-import httpx
+from typing import TYPE_CHECKING
 
 from probes.clock import SYSTEM, Clock, sleep_unless
 from probes.endpoint import BadEndpoint, Endpoint
@@ -14,6 +13,9 @@ from probes.host import Host
 from probes.metrics import PageParser, ask_metrics
 from probes.probe import ProbeFailed
 from probes.readings import HealthReading, Reading
+
+if TYPE_CHECKING:
+    import httpx
 
 LOADING = 1.0
 IDLE = 5.0

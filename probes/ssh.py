@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 import tempfile
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from pathlib import Path
-
-import httpx
+from typing import TYPE_CHECKING
 
 from probes.clock import SYSTEM, Clock
 from probes.command import complete, fresh
@@ -21,7 +19,11 @@ from probes.readings import LinkReading, LinkState
 from probes.ssh_config import Access, parse_target, route
 from probes.ssh_errors import Failure
 from probes.ssh_link import ConnectFailed, Ends, Link, connect
-from probes.ssh_tunnel import tunnel
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
 
 PING_SECONDS = 5.0
 LONGEST_DELAY = 30.0
@@ -156,6 +158,8 @@ class SshHost:
     async def http(
         self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        from probes.ssh_tunnel import tunnel  # brings httpx, which a connection has no need of
+
         def way(link: Link) -> AbstractAsyncContextManager[Ends]:
             return link.unix(socket) if socket else link.tcp(host, port)
 

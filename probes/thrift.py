@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-
-import httpx
+from typing import TYPE_CHECKING
 
 from probes.host import Completed, Forward, Host, Stream
 from probes.readings import LinkReading
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
 
 
 class OneAtATime:

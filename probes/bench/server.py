@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-import httpx
 import msgspec
 from msgspec import Struct
 
@@ -15,6 +15,9 @@ from probes.host import Host
 from probes.metrics import PageParser, ask_metrics
 from probes.probe import ProbeFailed
 from probes.readings import UNDECODABLE, Sample
+
+if TYPE_CHECKING:
+    import httpx
 
 FIRST_TOKEN = 300.0
 """Seconds for the first completion: kernels may still be compiled for it."""
@@ -104,6 +107,8 @@ def _accepted(answer: httpx.Response, path: str) -> None:
 async def _ask(
     asks: httpx.AsyncClient, method: str, path: str, limit: float, body: dict[str, object] | None = None
 ) -> httpx.Response:
+    import httpx
+
     try:
         async with asyncio.timeout(limit):
             return await asks.request(method, path, json=body, timeout=limit)

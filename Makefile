@@ -15,7 +15,7 @@ PIP_AUDIT := 2.10.1
 PLACE := $(VENV)/.place-$(shell pwd | cksum | cut -d ' ' -f 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-host test-vllm chaos fuzz cases lint audit format bench bench-peers bench-forecast screenshot lock clean
+.PHONY: help demo test test-host test-vllm chaos fuzz cases lint audit format bench bench-short bench-peers bench-forecast screenshot lock clean
 .SILENT:
 .DELETE_ON_ERROR:
 
@@ -67,6 +67,11 @@ format: $(VENV)/.dev  ## put the formatting right
 
 bench: $(VENV)/.dev  ## figures as ratios to a floor measured in the same run (ARGS="paint journal")
 	$(BIN)/python -m bench $(ARGS)
+
+# A time never fails it; lines lost, doubled or never shown, growth, and what could not run do.
+bench-short: $(VENV)/.dev  ## the load benchmarks and the peers with less of everything (five minutes)
+	FIRSTLIGHT_REQUIRE_HOST=1 $(BIN)/python -m bench --short
+	$(BIN)/python -m bench.peers --short
 
 bench-peers: $(VENV)/.dev  ## beside journalctl -f, lnav and toolong, on one journal and one flood (ten minutes)
 	$(BIN)/python -m bench.peers $(ARGS)

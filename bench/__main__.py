@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import subprocess
 import sys
 import time
 
@@ -63,9 +64,9 @@ def main() -> int:
             figures = module.short() if args.short else module.figures()
         except Unable as reason:
             print(f"{name}: left out: {reason}", file=sys.stderr)
-            failed = failed or bool(os.environ.get("FIRSTLIGHT_REQUIRE_HOST"))
+            failed = failed or os.environ.get("FIRSTLIGHT_REQUIRE_HOST") == "1"
             continue
-        except TimeoutError as reason:  # the figures of the others are not lost for it
+        except (TimeoutError, subprocess.TimeoutExpired) as reason:  # the figures of the others are not lost for it
             print(f"{name}: FAILED: {reason}", file=sys.stderr)
             failed = True
             continue

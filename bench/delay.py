@@ -65,8 +65,8 @@ def figures() -> list[Figure]:
     ]
 
 
-def ticking(machine: Machine) -> Service:
-    machine.write("/opt/ticks.py", SCRIPT.format(ticks=TICKS))
+def ticking(machine: Machine, ticks: int = TICKS) -> Service:
+    machine.write("/opt/ticks.py", SCRIPT.format(ticks=ticks))
     return unit(machine, "ExecStart=/usr/bin/python3 /opt/ticks.py\n")
 
 

@@ -10,10 +10,22 @@ from bench.terminal import Terminal
 from bench.watched import cpu_share, host, resident, start, unit, watching
 
 LINES = 1_000_000
+MEMORY = 80.0
+SHORT = 200_000
+SHORT_MEMORY = 40.0
+"""MB; each of these lines kept in memory would take more."""
 LIMIT = 300.0
 
 
 def figures() -> list[Figure]:
+    return _figures(LINES, "a million lines", MEMORY)
+
+
+def short() -> list[Figure]:
+    return _figures(SHORT, f"{SHORT:,} lines", SHORT_MEMORY)
+
+
+def _figures(lines: int, words: str, allowed: float) -> list[Figure]:
     with host() as (machine, home):
         quiet = unit(machine, "ExecStart=/bin/sleep 600\n")
         start(quiet)
@@ -21,29 +33,30 @@ def figures() -> list[Figure]:
             cpu_share(terminal, 8)
             empty = resident(terminal.process.pid)
         text = "(Worker_TP0 pid=77) INFO 11-30 01:55:00 [gpu_worker.py:290] number %%.0f of many, as lines are"
-        service = unit(machine, f"Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/seq -f '{text}' {LINES}\n")
+        service = unit(machine, f"Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/seq -f '{text}' {lines}\n")
         machine.run("systemctl", "start", service.name)
         began = time.monotonic()
         machine.run("sh", "-c", f"journalctl -u {service.name} -o export --output-fields=MESSAGE >/dev/null")
         floor = time.monotonic() - began
         with watching(service, home) as terminal:
-            first = terminal.until(f"number {LINES} of", limit=LIMIT)
+            first = terminal.until(f"number {lines} of", limit=LIMIT)
             terminal.until("reading back-log")
-            behind = _settled(terminal)
+            behind = _settled(terminal, lines)
             full = resident(terminal.process.pid)
     more = (full - empty) / 1e6
     return [
         Figure(
-            name="a million lines, memory over the empty program",
+            name=f"{words}, memory over the empty program",
             value=more,
             unit="MB",
             floor=empty / 1e6,
             floor_name="the program with no line",
-            goal="≤ 80 MB",
-            good=more <= 80,
+            goal=f"≤ {allowed:g} MB",
+            good=more <= allowed,
+            must=True,
         ),
         Figure(
-            name="a million lines, until the newest is on the screen",
+            name=f"{words}, until the newest is on the screen",
             value=first,
             unit="s",
             floor=floor,
@@ -52,7 +65,7 @@ def figures() -> list[Figure]:
             good=first <= 2,
         ),
         Figure(
-            name="a million lines, until all of them are read",
+            name=f"{words}, until all of them are read",
             value=behind,
             unit="s",
             floor=floor,
@@ -61,9 +74,10 @@ def figures() -> list[Figure]:
     ]
 
 
-def _settled(terminal: Terminal) -> float:
-    """Seconds from the start until the journal's title says that all lines are there."""
-    wanted = re.compile(rb"following[^\x1b]* 1,000,\d{3} lines")
+def _settled(terminal: Terminal, lines: int) -> float:
+    """Seconds from the start until the journal's title says that all lines are there: a thousand at most are those
+    that systemd says about the unit."""
+    wanted = re.compile(rb"following[^\x1b]* %b,\d{3} lines" % f"{lines // 1000:,}".encode())
     end = time.monotonic() + LIMIT
     while not wanted.search(terminal.seen[-1_000_000:]):
         if time.monotonic() > end:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.delay import TICKS, ticking
+from bench.delay import ticking
 from bench.figures import Unable, number
 from bench.watched import ALIAS, cpu_seconds, host, resident, start, unit
 from tests.host.machine import Machine
@@ -34,7 +34,6 @@ TOOLONG = Path(".venv/toolong")
 POLL = 0.004
 """Seconds between two looks at the screen."""
 LIMIT = 180.0
-IDLE = 10.0
 ATTACHED = 6.0
 """Seconds that each has to attach before anything is said, on a busy machine too."""
 LINE = "(Worker_TP0 pid=77) INFO 11-30 01:55:00 [gpu_worker.py:290] number %%.0f of many, as lines are"
@@ -62,9 +61,9 @@ class Row:
 
 
 FIGURES = {
-    "first": ("s", "first lines on the screen, a million in the journal"),
-    "newest": ("s", "newest line on the screen, a million in the journal"),
-    "memory": ("MB", "memory with a million lines"),
+    "first": ("s", "first lines on the screen, {lines} in the journal"),
+    "newest": ("s", "newest line on the screen, {lines} in the journal"),
+    "memory": ("MB", "memory with {lines} lines"),
     "idle": ("%", "share of a core, nothing new"),
     "p50": ("ms", "write to screen, median"),
     "p99": ("ms", "write to screen, 99 of 100"),
@@ -189,7 +188,23 @@ def _toolong() -> Path | None:
     return program.absolute()
 
 
-def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, flood: int) -> Row:
+@dataclass(frozen=True)
+class Sizes:
+    lines: int
+    """of the back-log"""
+    flood: int
+    """lines"""
+    ticks: int
+    """lines that come singly"""
+    idle: float
+    """seconds"""
+
+
+WHOLE = Sizes(1_000_000, 200_000, 40, 10.0)
+SHORT = Sizes(100_000, 50_000, 15, 4.0)
+
+
+def measure(peer: Peer, machine: Machine, home: Path, big: Service, sizes: Sizes) -> Row:
     row = Row(peer.name, peer.full)
     env = {"HOME": str(home)}
     ssh = f"ssh -F {home}/.ssh/config {ALIAS}"
@@ -205,30 +220,30 @@ def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, 
     with running(big) as pane:
         row.values["first"] = pane.until(lambda screen: " of many" in screen)
         pane.keys(*peer.keys)
-        row.values["newest"] = pane.until(lambda screen: f"number {lines} of" in screen)
+        row.values["newest"] = pane.until(lambda screen: f"number {sizes.lines} of" in screen)
         quiet = 0
         end = time.monotonic() + LIMIT
         while quiet < 3 and time.monotonic() < end:  # what is read behind the screen is read to its end
             still = pane.cpu(1.0) < 10 and "reading back-log" not in pane.screen()
             quiet = quiet + 1 if still else 0
         row.values["memory"] = pane.memory()
-        row.values["idle"] = pane.cpu(IDLE)
+        row.values["idle"] = pane.cpu(sizes.idle)
 
-    service = ticking(machine)
+    service = ticking(machine, sizes.ticks)
     with running(service) as pane:
         time.sleep(ATTACHED)
         start(service)
         pane.until(lambda screen: TICK.search(screen), 20)
         pane.keys(*peer.keys)
         seen: dict[str, float] = {}
-        end = time.monotonic() + TICKS * 0.4 + 5
-        while len(seen) < TICKS and time.monotonic() < end:
+        end = time.monotonic() + sizes.ticks * 0.4 + 5
+        while len(seen) < sizes.ticks and time.monotonic() < end:
             screen, now = pane.screen(), time.time()
             for written in TICK.findall(screen):
                 seen.setdefault(written, now - float(written))
             time.sleep(POLL)
         delays = list(seen.values())[1:]
-        if len(delays) > TICKS // 2:
+        if len(delays) > sizes.ticks // 2:
             row.values["p50"] = statistics.median(delays) * 1000
             row.values["p99"] = statistics.quantiles(delays, n=100)[98] * 1000
 
@@ -236,7 +251,7 @@ def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, 
     begin = "/bin/echo 'number 0 of a flood'"
     service = unit(
         machine, f"Type=oneshot\nRemainAfterExit=yes\nExecStart={begin}\nExecStart=/bin/sleep 4\n"
-        f"ExecStart=/usr/bin/seq -f '{text}' {flood}\n",
+        f"ExecStart=/usr/bin/seq -f '{text}' {sizes.flood}\n",
     )  # fmt: skip
     with running(service) as pane:
         time.sleep(ATTACHED)
@@ -245,16 +260,22 @@ def measure(peer: Peer, machine: Machine, home: Path, big: Service, lines: int, 
         pane.keys(*peer.keys)
         pane.until(lambda screen: re.search(r"number [1-9]\d* of a flood", screen), 60)
         began = time.monotonic()
-        if pane.until(lambda screen: f"number {flood} of" in screen) is not None:
-            row.values["flood"] = flood / (time.monotonic() - began)
+        if pane.until(lambda screen: f"number {sizes.flood} of" in screen) is not None:
+            row.values["flood"] = sizes.flood / (time.monotonic() - began)
     return row
 
 
-def table(rows: list[Row]) -> str:
+def figures(sizes: Sizes) -> dict[str, tuple[str, str]]:
+    """Unit and words of each figure."""
+    lines = "a million" if sizes.lines == 1_000_000 else f"{sizes.lines:,}"
+    return {key: (of, words.format(lines=lines)) for key, (of, words) in FIGURES.items()}
+
+
+def table(rows: list[Row], sizes: Sizes) -> str:
     """Markdown: a line a figure, a column a program; in brackets how many times ours it is."""
     ours = rows[0]
     out = ["| | " + " | ".join(row.name for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
-    for key, (measure_unit, words) in FIGURES.items():
+    for key, (measure_unit, words) in figures(sizes).items():
         cells = []
         for row in rows:
             value, own = row.values.get(key), ours.values.get(key)
@@ -266,45 +287,62 @@ def table(rows: list[Row]) -> str:
     return "\n".join(out)
 
 
-def behind(rows: list[Row]) -> list[str]:
+def behind(rows: list[Row], sizes: Sizes) -> list[str]:
     """Where a full-screen peer is ahead of us."""
     ours, out = rows[0], []
     for row in rows[1:]:
-        for key, (_, words) in FIGURES.items():
+        for key, (_, words) in figures(sizes).items():
             own, theirs = ours.values.get(key), row.values.get(key)
-            if row.full and own is not None and theirs is not None and key != "first":
+            if row.full and own is not None and theirs is not None:
                 ahead = theirs > own if key == "flood" else theirs < own
                 if ahead:
                     out.append(f"{row.name} is ahead: {words}")
     return out
 
 
+def never(row: Row, sizes: Sizes) -> list[str]:
+    """What the program did not come to: the only thing here that no clock is in."""
+    return [words for key, (_, words) in figures(sizes).items() if row.values.get(key) is None]
+
+
 def main() -> int:
     asked = argparse.ArgumentParser(prog="bench.peers")
-    asked.add_argument("--lines", type=int, default=1_000_000)
-    asked.add_argument("--flood", type=int, default=200_000)
-    args = asked.parse_args()
+    asked.add_argument("--short", action="store_true", help="less of everything")
+    sizes = SHORT if asked.parse_args().short else WHOLE
     if shutil.which("tmux") is None:
         print("bench-peers needs tmux: apt-get install tmux", file=sys.stderr)
         return 1
     rows = []
     try:
         with host() as (machine, home):
-            text = f"Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/seq -f '{LINE}' {args.lines}\n"
+            text = f"Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/seq -f '{LINE}' {sizes.lines}\n"
             big = unit(machine, text)
             machine.run("systemctl", "start", big.name)
             for peer in peers():
                 began = time.monotonic()
-                rows.append(measure(peer, machine, home, big, args.lines, args.flood))
+                try:
+                    rows.append(measure(peer, machine, home, big, sizes))
+                except TimeoutError as reason:
+                    if not rows:
+                        raise
+                    print(f"{peer.name}: left out: {reason}", file=sys.stderr)
+                    continue
                 print(f"{peer.name} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
     except Unable as reason:
         print(f"bench-peers cannot run here: {reason}", file=sys.stderr)
         return 1
+    except TimeoutError as reason:
+        print(f"FAILED: firstlight: {reason}", file=sys.stderr)
+        return 1
     load = " ".join(f"{one:.1f}" for one in os.getloadavg())
-    print(f"{os.cpu_count()} cores, load average {load}; {args.lines:,} lines of back-log, a flood of {args.flood:,}\n")
-    print(table(rows))
-    print("\n".join(["", *behind(rows)]))
-    return 0
+    sizes_said = f"{sizes.lines:,} lines of back-log, a flood of {sizes.flood:,}"
+    print(f"{os.cpu_count()} cores, load average {load}; {sizes_said}\n")
+    print(table(rows, sizes))
+    print("\n".join(["", *behind(rows, sizes)]))
+    missing = never(rows[0], sizes)
+    if missing:
+        print(f"FAILED: firstlight never came to: {', '.join(missing)}")
+    return int(bool(missing))
 
 
 if __name__ == "__main__":

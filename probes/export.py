@@ -5,8 +5,8 @@ where the value holds bytes that need it, ``NAME``, a newline, the length as 8 b
 newline; a blank line ends a record.
 
 What makes it fast: of the fields that we ask for (``entry.FIELDS``) only cursor, time and message differ between two
-records of one process. Everything else of a record is one slice of bytes, looked up in a dictionary of those that
-were parsed before.
+records of one process. One expression takes those out; everything else of a record is looked up in a dictionary of
+those that were parsed before.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probes.entry import KERNEL, Joiner, bears, line_of, text_of
 from probes.readings import JournalLine
@@ -22,6 +23,11 @@ MAX_FIELD = 32 << 20
 """A longer field is no journal's (LineMax is 48 KiB, core dumps are kept outside): the length was misread."""
 
 _NAME = re.compile(rb"[A-Z0-9_]{1,64}")
+_PLAIN = re.compile(
+    r"__CURSOR=([^\n]*+)\n__REALTIME_TIMESTAMP=([0-9]{1,18}+)\n__MONOTONIC_TIMESTAMP=[^\n]*+\n(?:__SEQNUM=[^\n]*+\n)?+"
+    r"((?:(?!MESSAGE[=\n])[^\n]++\n)*+)MESSAGE=([^\n]*+)\n((?:[^\n]++\n)*+)\n"
+)
+"""A record whose message is text: cursor, time, the fields before the message, the message, those after it."""
 _CURSOR = b"__CURSOR="
 _TIME = b"__REALTIME_TIMESTAMP="
 _PLACE = re.compile(r"s=([0-9a-f]{32});i=([0-9a-f]{1,16});")
@@ -73,7 +79,7 @@ class ExportDecoder:
         self._lost = 0
         self._lost_head = b""
         self._joiner = Joiner()
-        self._same: dict[bytes, JournalLine] = {}
+        self._same: dict[str, JournalLine] = {}
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = 0
@@ -133,13 +139,16 @@ class ExportDecoder:
     def _take(self, buf: bytes) -> list[JournalLine]:
         out: list[JournalLine] = []
         pos = need = 0
+        text: str | None = None
         while True:
             if self._skipping:
                 pos = self._resync(buf, pos)
                 if self._skipping:
                     break
-            if not self._after:
-                pos = self._alike(buf, pos, out)
+            if not self._after and buf.find(b"\n\n", pos) >= 0:
+                if text is None:  # a character a byte, so that places are the same
+                    text = buf.decode("latin-1")
+                pos = self._alike(buf, text, pos, out)
             if buf.find(b"\n", pos) < 0 and len(buf) - pos < MAX_FIELD:
                 break
             fields: dict[str, bytes] = {}
@@ -163,56 +172,34 @@ class ExportDecoder:
         self._need = need
         return out
 
-    def _alike(self, buf: bytes, pos: int, out: list[JournalLine]) -> int:
-        """Takes complete records from ``pos`` on as long as they are of a kind seen before; where the first is that is
-        not. One loop without calls: this is where all the time goes."""
-        known, joiner, find = self._same, self._joiner, buf.find
+    def _alike(self, buf: bytes, text: str, pos: int, out: list[JournalLine]) -> int:
+        """Takes complete records from ``pos`` on as long as they hold what is expected; where the first is that does
+        not. ``text``: the bytes, each as the character of its number."""
         while True:
-            end = find(b"\n\n", pos)
-            if end < 0:
+            pos = self._plain(text, pos, out)
+            after = self._binary(buf, pos, out)
+            if after == pos:
                 return pos
-            mark = find(b"\nMESSAGE=", pos, end)
-            if mark >= 0:
-                start = mark + 9
-                stop = find(b"\n", start, end)
-                if stop < 0:
-                    stop = end
-            else:
-                mark = find(b"\nMESSAGE\n", pos, end)
-                start = mark + 17
-                stop = start + int.from_bytes(buf[mark + 9 : start], "little")
-                if mark < 0 or stop >= len(buf) or buf[stop] != 10:
-                    return pos
-                end = find(b"\n\n", stop)
-                if end < 0:
-                    return pos
-            head = buf[pos:mark].split(b"\n", 3)
-            if len(head) < 4:
-                return pos
-            cursor, time, monotonic, rest = head
-            if rest.startswith(b"__SEQNUM="):
-                rest = rest.partition(b"\n")[2]
-            key = rest + buf[stop:end]
+            pos = after
+
+    def _plain(self, text: str, pos: int, out: list[JournalLine]) -> int:
+        """Those whose message is text. One loop with few calls: this is where all the time goes."""
+        known, joiner, match = self._same, self._joiner, _PLAIN.scanner(text, pos).match  # type: ignore[attr-defined]
+        while (found := match()) is not None:
+            cursor, time, before, message, after = found.groups()
+            key = before + after
             base = known.get(key) or self._common(key)
-            digits = time[21:]
-            if (
-                base is None
-                or not cursor.startswith(_CURSOR)
-                or not time.startswith(_TIME)
-                or not monotonic.startswith(b"__MONOTONIC_TIMESTAMP=")
-                or not digits.isdigit()
-                or len(digits) > 18
-            ):
-                return pos
-            pos = end + 2
+            if base is None or not cursor.isascii():
+                break
+            pos = found.end()
             self.records += 1
-            self.cursor = place = cursor[9:].decode("ascii", "backslashreplace")
-            self.at = at = int(digits) / 1e6
-            message = buf[start:stop]
+            self.cursor = cursor
+            self.at = at = int(time) / 1e6
+            said = message if message.isascii() else text_of(message.encode("latin-1"))
             line = JournalLine(
                 at=at,
-                text=message.decode("utf-8", "backslashreplace"),
-                cursor=place,
+                text=said,
+                cursor=cursor,
                 source=base.source,
                 pid=base.pid,
                 comm=base.comm,
@@ -228,9 +215,46 @@ class ExportDecoder:
             if base.source in _JUDGED and not self._wanted(line):
                 continue
             if base.line_break or joiner.waiting:
-                out += joiner.add(line, message)
+                out += joiner.add(line, message.encode("latin-1"))
             else:
                 out.append(line)
+        return pos
+
+    def _binary(self, buf: bytes, pos: int, out: list[JournalLine]) -> int:
+        """One record whose message is given by its length, as bars are; where the next begins, or ``pos``."""
+        find = buf.find
+        mark = find(b"\nMESSAGE\n", pos, find(b"\n\n", pos))
+        start = mark + 17
+        stop = start + int.from_bytes(buf[mark + 9 : start], "little")
+        if mark < 0 or stop >= len(buf) or buf[stop] != 10:
+            return pos
+        end = find(b"\n\n", stop)
+        head = buf[pos:mark].split(b"\n", 3)
+        if end < 0 or len(head) < 4:
+            return pos
+        cursor, time, monotonic, rest = head
+        if rest.startswith(b"__SEQNUM="):
+            rest = rest.partition(b"\n")[2]
+        key = (rest + buf[stop : end + 1]).decode("latin-1")
+        base = self._same.get(key) or self._common(key)
+        digits = time[21:]
+        if (
+            base is None
+            or not cursor.startswith(_CURSOR)
+            or not time.startswith(_TIME)
+            or not monotonic.startswith(b"__MONOTONIC_TIMESTAMP=")
+            or not digits.isdigit()
+            or len(digits) > 18
+        ):
+            return pos
+        self.records += 1
+        self.cursor = cursor[9:].decode("ascii", "backslashreplace")
+        self.at = int(digits) / 1e6
+        message = buf[start:stop]
+        line = replace(base, at=self.at, text=text_of(message), cursor=self.cursor)
+        if base.source not in _JUDGED or self._wanted(line):
+            out += self._joiner.add(line, message)
+        return end + 2
 
     def _fields(self, buf: bytes, pos: int, fields: dict[str, bytes], *, cut: bool = False) -> int:
         """Fills in the fields of the record at ``pos`` and returns where the next begins. ``cut``: there is no more
@@ -298,11 +322,11 @@ class ExportDecoder:
             return self.kernel or KERNEL.search(line.text) is not None
         return bears(line, self.unit)
 
-    def _common(self, key: bytes) -> JournalLine | None:
-        """What records with these bytes beside cursor, time and message have in common; None where it is not plain
+    def _common(self, key: str) -> JournalLine | None:
+        """What records with these lines beside cursor, time and message have in common; None where it is not plain
         ``NAME=value`` lines throughout."""
         fields: dict[str, bytes] = {}
-        for part in key.split(b"\n"):
+        for part in key.removesuffix("\n").encode("latin-1").split(b"\n"):
             name, equals, value = part.partition(b"=")
             if not equals or not _NAME.fullmatch(name) or name in (b"MESSAGE", b"__CURSOR", b"__REALTIME_TIMESTAMP"):
                 return None

@@ -15,8 +15,12 @@ import asyncssh
 
 from probes.command import plain
 from probes.ssh_config import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, Hop
+from probes.ssh_guard import Flooded
 from probes.ssh_identities import Login
 from probes.ssh_known_hosts import USER_FILES, entry
+
+MUTE = "it sends, but answers nothing"
+"""What a ``ConnectionLost`` says that we make ourselves, of a server that does so."""
 
 SILENCE = (KEEPALIVE_MISSES + 1) * KEEPALIVE_SECONDS
 
@@ -150,6 +154,17 @@ ROWS = (
         "refused",
     ),
     Row(
+        (Flooded,),
+        "{host} floods the connection: {detail}, so it was closed.",
+        "Look at what listens on port {port} there: no usual SSH server does so. It is tried again.",
+    ),
+    Row(
+        (asyncssh.ConnectionLost,),
+        "{host} sends something, but has answered nothing for a minute, so the connection was closed.",
+        "Its SSH server is broken or no usual one: look at it, and try `{ssh}`. It is tried again.",
+        says=MUTE,
+    ),
+    Row(
         (asyncssh.ProtocolNotSupported, asyncssh.ProtocolError),
         "What answers on port {port} of {host} is no SSH server: {detail}.",
         "Check the port.",
@@ -183,6 +198,12 @@ ROWS = (
         (asyncssh.ConnectionLost, ConnectionError, EOFError),
         "The connection to {host} was lost.",
         _WAIT,
+    ),
+    Row(
+        (asyncssh.ProtocolError,),
+        "The connection to {host} ended over a breach of SSH's rules: {detail}.",
+        _WAIT,
+        stage="link",
     ),
     Row(
         (asyncssh.DisconnectError,),

@@ -20,7 +20,8 @@ from probes.command import RunningCommand, new_token, shown
 from probes.host import CommandTimeout, HostError, LinkDown, TooManyChannels
 from probes.quoting import command_line
 from probes.ssh_config import Hop
-from probes.ssh_errors import Attempt, Failure, explain
+from probes.ssh_errors import MUTE, Attempt, Failure, explain
+from probes.ssh_guard import guard
 from probes.ssh_identities import Login
 
 # asyncssh logs; without a handler of the program's own, Python would print its warnings across the screen
@@ -29,6 +30,9 @@ logging.getLogger("asyncssh").addHandler(logging.NullHandler())
 CHANNELS = 6
 """at once on one connection; OpenSSH allows 10 (MaxSessions)."""
 OPEN_SECONDS = 15.0
+ANSWER_SECONDS = 60.0
+"""A server that sends something, but neither answers nor gives any output for so long, is of no use; one that is
+silent is given up long before. An answer may wait behind megabytes of output on a slow link."""
 CLOSE_SECONDS = 2.0
 LOOPBACK = "127.0.0.1"
 
@@ -58,6 +62,10 @@ class Client(asyncssh.SSHClient):
         self.lost = False
         self.on_loss: Callable[[Exception | None], None] | None = None
         self._asked = False
+        self.guard = guard()
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self.guard.watch(conn)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
@@ -151,6 +159,7 @@ class Link:
         self._slots = asyncio.Semaphore(CHANNELS)
         self._gone = asyncio.Event()
         self._on_loss = on_loss
+        self._guard = client.guard
         client.on_loss = lambda error: self._lose(self._explain(error))
         if client.lost:
             self._lose(self._explain(None))
@@ -199,11 +208,17 @@ class Link:
     # --- use
 
     async def ping(self) -> float:
-        """Round trip time through the server itself, in milliseconds. LinkDown if the link is lost meanwhile."""
+        """Round trip time through the server itself, in milliseconds; at least so many, where the answer still waits
+        behind other output. LinkDown if the link is lost meanwhile."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        # asyncssh has no public way to send a request and await its reply; ssh(1) sends this one as its keepalive
-        await self._connection._make_global_request(b"keepalive@openssh.com")
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                # asyncssh has no public way to send a request and await its reply; ssh(1) sends this as its keepalive
+                await self._connection._make_global_request(b"keepalive@openssh.com")
+        except TimeoutError:
+            if self._guard.heard < begun:
+                self._lose(self._explain(asyncssh.ConnectionLost(MUTE)))
         if self.lost:
             raise self.lost
         return (loop.time() - begun) * 1000

@@ -17,6 +17,7 @@ from probes import ssh_errors
 from probes.ssh_config import Hop, Target
 from probes.ssh_errors import ROWS, Attempt, Row, explain
 from probes.ssh_identities import Identities, Login
+from probes.ssh_guard import Flooded
 from probes.ssh_known_hosts import KnownHosts
 from probes.ssh_known_hosts import given as known
 from tests.probes.sshserver import new_key
@@ -86,6 +87,9 @@ EXAMPLES: list[tuple[BaseException, Attempt, str]] = [
     (ConnectionResetError(errno.ECONNRESET, "reset"), DURING, "gpu-host closed the connection before the login."),
     (asyncssh.ConnectionLost("Connection lost"), AFTER, "The connection to gpu-host was lost."),
     (ConnectionResetError(errno.ECONNRESET, "reset"), AFTER, "The connection to gpu-host was lost."),
+    (Flooded("more than 4000 messages"), AFTER, "gpu-host floods the connection: more than 4000 messages, so it"),
+    (asyncssh.ConnectionLost(ssh_errors.MUTE), AFTER, "gpu-host sends something, but has answered nothing"),
+    (asyncssh.ProtocolError("Window exceeded"), AFTER, "The connection to gpu-host ended over a breach of SSH's"),
     (asyncssh.DisconnectError(11, "going down"), AFTER, "gpu-host ended the connection: going down."),
     (asyncssh.DisconnectError(11, "not today"), DURING, "gpu-host did not let us in: not today."),
     (

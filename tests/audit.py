@@ -67,8 +67,8 @@ def ask(service: str, lock: Path, osv: str = "") -> list[dict[str, Any]]:
     """What a service says of each package: ``name``, ``version``, ``vulns``, or ``skip_reason``. Raises Unasked."""
     if not PIP_AUDIT.exists():
         raise Unasked("pip could not install pip-audit")
-    command = [str(PIP_AUDIT), "--vulnerability-service", service, "--disable-pip", "--require-hashes", "--format", "json",
-               "--progress-spinner", "off", "--requirement", str(lock), *(["--osv-url", osv] if osv else [])]  # fmt: skip
+    command = [str(PIP_AUDIT), "--vulnerability-service", service, "--format", "json", "--progress-spinner", "off"]
+    command += ["--disable-pip", "--require-hashes", "--requirement", str(lock), *(["--osv-url", osv] if osv else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
         said: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]

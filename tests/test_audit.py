@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_a_changed_and_a_missing_file_are_told(tmp_path: Path) -> None:
 
 
 def test_what_a_service_does_not_know_is_counted() -> None:
-    said = [
+    said: list[dict[str, Any]] = [
         {"name": "alpha", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1", "2.0"]}]},
         {"name": "beta", "version": "2.0", "vulns": []},
         {"name": "gamma", "skip_reason": "not found"},

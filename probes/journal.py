@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from probes.ahead import Ahead
+from probes.beginning import Beginning, beginning
 from probes.clock import SYSTEM, Clock
 from probes.entry import FIELDS, SUPPRESSED
 from probes.export import ExportDecoder
@@ -25,12 +26,6 @@ SILENCE = 1.0
 
 NEVER_STARTED = "-60s"
 """Where to begin with a unit that has said nothing yet: shortly before now, by the host's own clock."""
-
-RIGHTS = "id -u; id -un; journalctl --no-pager -n 0 2>&1"
-"""With ``-o export`` journalctl does not say what it may not read: asked apart, in the format for people."""
-FIRST = "journalctl \"$@\" | sed -n '/^__CURSOR=/{p;q;}'"
-BOOT = "cat /proc/sys/kernel/random/boot_id"
-LAST_INVOCATION = "journalctl \"$@\" | sed -n '/^_*[A-Z]*_*INVOCATION_ID=/{p;q;}'"
 
 
 def matches(unit: str, uid: str = "") -> list[str]:
@@ -64,8 +59,9 @@ def matches(unit: str, uid: str = "") -> list[str]:
 
 
 class JournalProbe:
-    """``unit``: its full name (``Id``). ``invocation``, ``started``: of the current or last start attempt, as the unit
-    probe has them. ``since``: begin there instead (UTC seconds, or what ``journalctl --since`` takes).
+    """``unit``: its full name. ``invocation``: of the start attempt whose first line is the beginning; empty: the
+    current or last one, which is asked of systemd, and of the journal where systemd has forgotten the unit. ``since``:
+    begin there instead (UTC seconds, or what ``journalctl --since`` takes).
 
     ``batches()`` runs one ``journalctl``; called again after it ended or failed, it goes on after the last record.
     """
@@ -77,7 +73,6 @@ class JournalProbe:
         *,
         user: bool = False,
         invocation: str = "",
-        started: float = 0.0,
         since: float | str | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
@@ -86,7 +81,6 @@ class JournalProbe:
         self._user = user
         self._uid = ""
         self._invocation = invocation
-        self._started = started
         self._since = since
         self._clock = clock
         self._decoder = ExportDecoder(unit)
@@ -101,24 +95,30 @@ class JournalProbe:
         Raises ProbeFailed when ``journalctl`` ends (it does, when a file it reads is vacuumed) or may not read, and
         what the host raises.
         """
-        if not self._uid:
-            self._uid = await self._rights()
         decoder = self._decoder
         resuming = decoder.cursor
-        start = await self._start()
+        place = await beginning(
+            self._host,
+            self._unit,
+            user=self._user,
+            invocation=self._invocation,
+            known=bool(resuming) or self._since is not None,
+        )
+        self._uid, self._unit = place.uid, place.unit
+        decoder.unit = self._unit
+        start = self._start(place)
         before, ahead = self._ahead, Ahead(self._host, self._unit, self._matches(), start[0], self._clock)
         self._ahead = ahead
         ahead.shown = before is not None and before.shown
         async with ahead:
-            boot = await self._boot()
-            if (self._since is not None and not resuming) or _other_boot(start[0], boot):
+            if (self._since is not None and not resuming) or _other_boot(start[0], place.boot):
                 async with aclosing(self._read(start, ahead, resuming, follow=False)) as earlier:
                     async for out in earlier:
                         yield out
                 if decoder.cursor:
                     start, resuming = [f"--cursor={decoder.cursor}"], decoder.cursor
             async with aclosing(
-                self._read(start, ahead, resuming, follow=True, proof=not _other_boot(start[0], boot))
+                self._read(start, ahead, resuming, follow=True, proof=not _other_boot(start[0], place.boot))
             ) as lines:
                 async for out in lines:
                     yield out
@@ -151,41 +151,10 @@ class JournalProbe:
         if follow or status:
             raise self._ended(status, stream.stderr)
 
-    async def _boot(self) -> str:
-        """The boot that the host is in, as a cursor has it; empty where it does not say."""
-        done = await self._host.run(["sh", "-c", BOOT])
-        return done.stdout.decode("ascii", "replace").strip().replace("-", "")
-
     def _matches(self) -> list[str]:
         return matches(self._unit, self._uid if self._user else "")
 
-    async def _rights(self) -> str:
-        """Our uid on the host. Raises ProbeFailed where the journal may not be read, which journalctl itself does not
-        count as a failure."""
-        done = await self._host.run(["sh", "-c", RIGHTS])
-        uid, login, said = (done.stdout.decode("utf-8", "backslashreplace") + "\n\n").split("\n", 2)
-        if "insufficient permissions" in said or ("not seeing messages" in said and not self._user):
-            raise ProbeFailed(
-                f"{login or 'This user'} may not read the journal: nothing is known of the unit's output",
-                "Add the user to the group systemd-journal on the host "
-                f"(sudo usermod -aG systemd-journal {login or 'USER'}) and connect again.",
-                state="missing",
-            )
-        if "No journal files were found" in said:
-            raise ProbeFailed(
-                "This host keeps no journal, so nothing is known of the unit's output",
-                "See Storage= in journald.conf, and whether systemd-journald runs.",
-                state="missing",
-            )
-        if done.status in (126, 127):
-            raise ProbeFailed(
-                "This host has no journalctl, so the unit's output cannot be read",
-                "firstlight reads the journal of a systemd host.",
-                state="missing",
-            )
-        return uid if uid.isdigit() else ""
-
-    async def _start(self) -> list[str]:
+    def _start(self, place: Beginning) -> list[str]:
         """The arguments that say where to begin."""
         if self._decoder.cursor:
             if self._lost_cursor:
@@ -194,31 +163,11 @@ class JournalProbe:
             return [f"--cursor={self._decoder.cursor}"]
         if self._since is not None:
             return [f"--since=@{self._since:.6f}" if isinstance(self._since, int | float) else f"--since={self._since}"]
-        invocation = self._invocation or await self._last_invocation()
-        if invocation:
-            said = await self._piped(FIRST, "_BOOT_ID", self._of_invocation(invocation))
-            if said.startswith("__CURSOR="):
-                return [f"--cursor={said.removeprefix('__CURSOR=')}"]
-        if self._started:
-            return [f"--since=@{self._started:.6f}"]
+        if place.cursor:
+            return [f"--cursor={place.cursor}"]
+        if place.started:
+            return [f"--since=@{place.started:.6f}"]
         return [f"--since={NEVER_STARTED}"]
-
-    def _of_invocation(self, invocation: str) -> list[str]:
-        manager = "USER_INVOCATION_ID" if self._user else "INVOCATION_ID"
-        return [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"{manager}={invocation}"]
-
-    async def _last_invocation(self) -> str:
-        """systemd forgets a unit that is inactive and that nothing refers to; the journal does not."""
-        own = self._matches()
-        own = own[: own.index("+", own.index("+") + 1)]
-        said = await self._piped(LAST_INVOCATION, "INVOCATION_ID,USER_INVOCATION_ID,_SYSTEMD_INVOCATION_ID", own, "-n1")
-        found = said.rpartition("=")[2]
-        return found if len(found) == 32 and found.isalnum() else ""
-
-    async def _piped(self, script: str, fields: str, wanted: list[str], *options: str) -> str:
-        argv = ["sh", "-c", script, "sh", "-q", "-o", "export", "--no-pager", f"--output-fields={fields}", *options]
-        done = await self._host.run([*argv, *wanted])
-        return done.stdout.decode("ascii", "replace").strip()
 
     def _gap(self, resumed: bool) -> list[Reading]:
         if resumed:

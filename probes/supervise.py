@@ -32,7 +32,10 @@ MISSING = 60.0
 STEADY = 30.0
 """A probe that ran so long begins again with short waits."""
 UNIT_WAIT = 8.0
-"""Seconds that the journal waits for the unit's own words on when it began."""
+"""Seconds that the journal's first lines wait for what systemd says of the unit, which is told before them."""
+LINES_WAIT = 1.0
+"""Seconds that all else waits for the journal's first lines once the unit is known: they are what is looked for first,
+and a host that is busy loading a model answers one question sooner than eight."""
 
 API_KEY = "FIRSTLIGHT_API_KEY"
 
@@ -72,7 +75,6 @@ class Supervisor:
         self._host = OneAtATime(host)
         self._name = full_name(unit)
         self._user = user
-        self._since = since
         self._api_key = os.environ.get(API_KEY, "") if api_key is None else api_key
         self._given = endpoint_from(endpoint) if endpoint else None
         self._tls_ca, self._tls_verify = tls_ca, tls_verify
@@ -81,11 +83,13 @@ class Supervisor:
         self.clock: Clock = HostClock(clock, self._unit)
         self._gpu = GpuProbe(self._host, clock=self.clock, way=gpu, interval=gpu_interval)
         self._io = IoProbe(self._host, clock=self.clock)
+        self._journal = JournalProbe(self._host, self._name, user=user, since=since, clock=self.clock)
         self._serving: ServingProbe | None = None
         self._serving_task: asyncio.Task[None] | None = None
         self._last_unit: UnitReading | None = None
         self._text = ""
         self._unit_known = asyncio.Event()
+        self._lines_came = asyncio.Event()
         self._ready = False
         self._outbox = Outbox()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,11 +106,12 @@ class Supervisor:
         self._begun = True
         self._start(self._links())
         self._start(self._keep("unit", self._unit.batches))
-        self._start(self._journal())
-        self._start(self._keep("io", self._io.batches, after=self._unit_known))
+        self._start(self._keep("journal", self._lines))
+        self._start(self._turn())
+        self._start(self._keep("io", self._io.batches, after=self._lines_came))
         if self._way != "none":
-            self._start(self._keep("gpu", self._gpu.batches, after=self._unit_known))
-            self._start(self._keep("gpu-processes", self._gpu.processes, after=self._unit_known))
+            self._start(self._keep("gpu", self._gpu.batches, after=self._lines_came))
+            self._start(self._keep("gpu-processes", self._gpu.processes, after=self._lines_came))
         try:
             while batch := await self._outbox.take():
                 yield batch
@@ -205,6 +210,8 @@ class Supervisor:
                     await self._say(name, state, failed.reason, failed.remedy)
             if name == "unit":
                 self._unit_known.set()
+            if name == "journal":
+                self._lines_came.set()
             await self._pause(failed, failures)
 
     async def _pause(self, failed: HostError | None, failures: int) -> None:
@@ -221,22 +228,26 @@ class Supervisor:
 
     # --- what one probe learns for another
 
-    async def _journal(self) -> None:
-        with suppress(TimeoutError, HostError):
-            await self._host.up()
-            async with asyncio.timeout(UNIT_WAIT):
-                await self._unit_known.wait()
-        unit = self._last_unit
-        probe = JournalProbe(
-            self._host,
-            unit.unit if unit else self._name,
-            user=self._user,
-            invocation=unit.invocation if unit else "",
-            started=unit.started if unit else 0.0,
-            since=self._since,
-            clock=self.clock,
-        )
-        await self._keep("journal", probe.batches)
+    async def _lines(self) -> AsyncIterator[list[Reading]]:
+        """The journal is asked beside the unit, and told after it."""
+        async with aclosing(self._journal.batches()) as batches:  # type: ignore[type-var]
+            with suppress(TimeoutError):
+                first = await anext(batches, None)
+                async with asyncio.timeout(UNIT_WAIT):
+                    await self._unit_known.wait()
+            if first is not None:
+                yield first
+            self._lines_came.set()
+            async for batch in batches:
+                yield batch
+
+    async def _turn(self) -> None:
+        """The turn of all else comes without lines too, where a unit is silent or its journal is slow."""
+        await self._unit_known.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINES_WAIT):
+                await self._lines_came.wait()
+        self._lines_came.set()
 
     def _learn(self, batch: list[Reading]) -> None:
         if has_manager_line(batch):
@@ -271,7 +282,7 @@ class Supervisor:
         if self._serving_task:
             self._serving_task.cancel()
         self._serving = ServingProbe(self._host, endpoint, clock=self.clock, api_key=self._api_key)
-        self._serving_task = self._start(self._keep("serving", self._serving.batches))
+        self._serving_task = self._start(self._keep("serving", self._serving.batches, after=self._lines_came))
 
     def _set_pace(self) -> None:
         """Often while something is expected to move."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 
-from probes import ahead
+from probes import ahead, beginning
 from probes import gpu as gpu_probe
 from probes import io as io_probe
-from probes import journal as journal_probe
 from probes import model as model_probe
 from probes import unit as unit_probe
 from probes.asking import asked
@@ -50,13 +49,11 @@ async def _follow(stage: Stage, argv: Sequence[str], write: Write) -> int:
     return 0
 
 
-def _first_cursor(stage: Stage) -> bytes:
+def _beginning(stage: Stage) -> bytes:
     journal = Journal(stage)
-    return f"__CURSOR={journal.cursor(0)}\n".encode() if journal.said() else b""
-
-
-def _last_invocation(stage: Stage) -> bytes:
-    return f"INVOCATION_ID={stage.story.invocation}\n".encode() if Journal(stage).said() else b""
+    shown = f"Id={stage.story.unit}\nInvocationID={_properties(stage)['InvocationID']}"
+    cursor = journal.cursor(0) if journal.said() else ""
+    return "\n\x1e\n".join((f"0\nroot\n{stage.story.boot}", "", "0", shown, cursor)).encode()
 
 
 # ----- a shell that is asked
@@ -121,8 +118,5 @@ _SCRIPTS: dict[str, Callable[[Stage], bytes]] = {
     gpu_probe.APPS: files.holders,
     model_probe.SCRIPT: files.checkpoint,
     ahead.TAIL: lambda stage: b"",
-    journal_probe.BOOT: lambda stage: f"{stage.story.boot}\n".encode(),
-    journal_probe.RIGHTS: lambda stage: b"0\nroot\n",
-    journal_probe.FIRST: _first_cursor,
-    journal_probe.LAST_INVOCATION: _last_invocation,
+    beginning.SCRIPT: _beginning,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
@@ -20,8 +21,11 @@ _TICK: Final = 1.0
 """Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
 
 _CALM: Final = 2.0
-"""The same for a server that is ready and watched live: as often as its metrics are asked. Most of a watch's hours are
-these, and a painting is most of what it costs."""
+"""The same in a live watch of a server that is ready, as often as its metrics are asked, or of one that says nothing.
+Most of a watch's hours are these, and a painting is most of what it costs."""
+
+_QUIET: Final = 15.0
+"""Seconds without anything urgent after which a load is one that says nothing."""
 
 _SLICE: Final = 1000
 """Lines taken in at a time: about 5 ms."""
@@ -51,6 +55,7 @@ class Projector:
         self._urgent = asyncio.Event()
         self._fault = ""
         self._tick = _TICK
+        self._heard = time.monotonic()
 
     async def feed(self) -> None:
         """Take in all that comes, until the source ends or breaks off."""
@@ -100,15 +105,20 @@ class Projector:
 
     def flush(self) -> None:
         """Show everything that came, while there is a screen for it."""
+        urgent = self._urgent.is_set()
         self._urgent.clear()  # also where nothing can be shown: else painting would never wait again
         app = self.screen.app if self.screen.is_attached else None
         if app is None or not app.is_running or (isinstance(app, BaseApp) and app.leaving):
             return
+        now = time.monotonic()
+        if urgent:
+            self._heard = now
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)
         self.screen.journal.catch_up(view.now)
         status = self.source.status()
-        self._tick = _CALM if status.mode == "live" and _calm(view) else _TICK
+        quiet = _calm(view) or now - self._heard > _QUIET
+        self._tick = _CALM if status.mode == "live" and quiet else _TICK
         self.screen.show(Scene(view, status, self._zone, self._fault))
         self._shown(view, status)
 

@@ -19,8 +19,8 @@ from watch.pieces import EarlierLoad
 from watch.view import ForecastView
 
 _MOST_TOLD = 1000
-_COARSEST = 10.0
-"""Seconds between two forecasts of a long load while nothing happens."""
+_FINEST, _COARSEST = 2.0, 10.0
+"""Seconds between two forecasts of a short and of a long load while nothing happens."""
 
 
 class Earlier(Protocol):
@@ -68,13 +68,13 @@ class Outlook:
     def forecast(
         self, load: Load, gpus: Gpus, io: Io, asked: Asked, now: float, earlier: tuple[EarlierLoad, ...]
     ) -> Forecast | None:
-        """The forecast for this moment, in whole steps of a thirtieth of the load's age (a second at least): it moves
+        """The forecast for this moment, in whole steps of a thirtieth of the load's age (two seconds at least): it moves
         no faster than that. It costs milliseconds, so the last one is kept while nothing it is made from has changed;
         that changes no answer."""
         moment = now
         if math.isfinite(now):
             age = now - load.started
-            step = min(_COARSEST, max(1.0, age // 30)) if math.isfinite(age) else 1.0
+            step = min(_COARSEST, max(_FINEST, age // 30)) if math.isfinite(age) else _FINEST
             moment = math.floor(now / step) * step
         so_far = picture.so_far(load, gpus, io, moment, asked.arguments(), earlier)
         if self._last is None or self._last[0] != so_far:

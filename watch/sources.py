@@ -28,12 +28,16 @@ class Sources:
         """False while the link is known to be down; without a link (a saved log, this machine) nothing is down."""
         return self._link is None or self._link.state == "up"
 
-    def link(self, reading: LinkReading) -> None:
-        if self._link is None or reading.state != self._link.state:
+    def link(self, reading: LinkReading) -> bool:
+        """Whether the link is another; a round trip that took another time is none."""
+        before = self._link
+        if before is None or reading.state != before.state:
             self._since = reading.at
         if reading.rtt_ms is not None or reading.state != "up":
             self._rtt = reading.rtt_ms
         self._link = reading
+        told = (reading.state, reading.reason, reading.remedy, reading.retry_in)
+        return before is None or told != (before.state, before.reason, before.remedy, before.retry_in)
 
     def probe(self, reading: ProbeReading) -> None:
         known = self._probes.get(reading.probe)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from probes.readings import (
     BenchReading,
     EarlierReading,
@@ -291,13 +293,15 @@ class WatchState:
         load = self._load()
         match reading:
             case UnitReading():
-                if self._unit_reading is None or reading.at >= self._unit_reading.at:
+                before = self._unit_reading
+                if before is None or reading.at >= before.at:
                     self._unit_reading = reading
                     self.attempts.reading(reading)
                     self._follow()
                     if self.asked.unit_values is None and reading.exec_start:
                         self.asked.unit_argv(reading.exec_start, reading.ref)
-                return Changes.UNIT
+                same = before is not None and replace(reading, at=before.at, ref=before.ref) == before
+                return Changes.NONE if same else Changes.UNIT
             case UnitFile():
                 found = settings(reading.text)
                 lost = [text for _, text in stray(reading.text)]
@@ -329,8 +333,7 @@ class WatchState:
                     load.up(reading.at, "serving")
                 return Changes.SERVING
             case LinkReading():
-                self.sources.link(reading)
-                return Changes.LINK
+                return Changes.LINK if self.sources.link(reading) else Changes.SOURCES
             case ProbeReading():
                 self.sources.probe(reading)
                 if reading.state == "gap" and reading.probe == "journal" and load is not None:

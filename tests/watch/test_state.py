@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from probes.readings import (
     CommandReading,
@@ -410,8 +411,15 @@ def test_what_changed_is_named() -> None:
     assert state.apply(GpuReading(at=T, devices=())) & Changes.GPU
     assert state.apply(MetricsReading(at=T)) & Changes.SERVING
     assert state.apply(LinkReading(at=T, state="up")) & Changes.LINK
+    assert not state.apply(LinkReading(at=T + 5, state="up", rtt_ms=7.0)) & Changes.LINK
+    assert state.apply(LinkReading(at=T + 9, state="down", reason="cut")) & Changes.LINK
+    assert state.apply(LinkReading(at=T + 9, state="down", reason="cut", retry_in=3.0)) & Changes.LINK
     assert state.apply(ProbeReading(at=T, probe="gpu", state="missing")) & Changes.SOURCES
     assert state.apply(UnitFile(at=T, unit="vllm", text="")) & Changes.UNIT
+    unit = UnitReading(at=T, unit="vllm.service", load="loaded", active="active", sub="running")
+    assert state.apply(unit) & Changes.UNIT
+    assert not state.apply(replace(unit, at=T + 5)) & Changes.UNIT
+    assert state.apply(replace(unit, at=T + 10, sub="exited")) & Changes.UNIT
     assert state.apply(Note(at=T, text="x")) & Changes.ACTION
     state.apply_lines([*BEGINNING, engine(20)])
     assert state.apply(said(30, "nothing known", "EngineCore", 6)) == Changes.JOURNAL

@@ -68,9 +68,9 @@ class Outlook:
     def forecast(
         self, load: Load, gpus: Gpus, io: Io, asked: Asked, now: float, earlier: tuple[EarlierLoad, ...]
     ) -> Forecast | None:
-        """The forecast for this moment, in whole steps of a thirtieth of the load's age (two seconds at least): it moves
-        no faster than that. It costs milliseconds, so the last one is kept while nothing it is made from has changed;
-        that changes no answer."""
+        """The forecast for this moment, in whole steps of a thirtieth of the load's age (two seconds at least): it
+        moves no faster than that. It costs milliseconds, so the last one is kept while nothing it is made from has
+        changed; that changes no answer."""
         moment = now
         if math.isfinite(now):
             age = now - load.started

@@ -11,10 +11,13 @@ from rich.style import Style
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 
 import themes
 from tui.keys import bindings, keymap
 from tui.options import Palette
+from tui.terminal import TerminalDriver
 from tui.widgets.rows import STYLES
 
 R = TypeVar("R")
@@ -38,6 +41,10 @@ class BaseApp(App[R], inherit_bindings=False):
         for dress in themes.themes():
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
+
+    def get_driver_class(self) -> type[Driver]:
+        usual = super().get_driver_class()
+        return TerminalDriver if usual is LinuxDriver else usual  # else the browser's
 
     def exit(self, result: R | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         self.leaving = True

@@ -26,8 +26,8 @@ from bench.figures import Figure
 from bench.status_hosts import Way
 from probes.rehearsal.story import load_story
 from probes.ssh import Access, SshHost
+from tui.commands.live import live
 from tui.commands.serve_status import GPU_INTERVAL, Results, drain
-from tui.commands.watch import live
 from tui.status.board import Board, Entry
 from tui.status.metrics import exposition
 from tui.status.server import Address, serving

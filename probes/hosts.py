@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from probes.host import Host
+from probes.libraries import known_libraries
 from probes.local import LocalHost
-from probes.ssh import SshHost
 
 LOCAL = "local"
 
@@ -14,4 +14,8 @@ def open_host(target: str) -> Host:
 
     Connects nothing yet: that is ``links()``. Raises HostError for what can be no host name.
     """
-    return LocalHost() if target == LOCAL else SshHost(target)
+    if target == LOCAL:
+        return LocalHost()
+    with known_libraries():
+        from probes.ssh import SshHost
+    return SshHost(target)

@@ -93,17 +93,15 @@ class Supervisor:
         self._ready = False
         self._outbox = Outbox()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._begun = False
+        self.began = 0.0
+        """UTC seconds by this machine's clock; 0: not yet"""
+        self._taken = False
 
-    async def batches(self) -> AsyncIterator[list[Reading]]:
-        """Readings as they come, until the host refuses us for good (a ``LinkReading`` says so) or ``close()``.
-
-        A probe that fails says so as a ``ProbeReading`` and is tried again; nothing but cancellation escapes. To be
-        iterated once.
-        """
-        if self._begun:
-            raise RuntimeError("a supervisor's batches are iterated once")
-        self._begun = True
+    def start(self) -> None:
+        """Reach the host and begin to ask it, before anybody takes what it says. Safe to call again."""
+        if self.began:
+            return
+        self.began = time.time()
         self._start(self._links())
         self._start(self._keep("unit", self._unit.batches))
         self._start(self._keep("journal", self._lines))
@@ -112,6 +110,17 @@ class Supervisor:
         if self._way != "none":
             self._start(self._keep("gpu", self._gpu.batches, after=self._lines_came))
             self._start(self._keep("gpu-processes", self._gpu.processes, after=self._lines_came))
+
+    async def batches(self) -> AsyncIterator[list[Reading]]:
+        """Readings as they come, until the host refuses us for good (a ``LinkReading`` says so) or ``close()``.
+
+        A probe that fails says so as a ``ProbeReading`` and is tried again; nothing but cancellation escapes. To be
+        iterated once.
+        """
+        if self._taken:
+            raise RuntimeError("a supervisor's batches are iterated once")
+        self._taken = True
+        self.start()
         try:
             while batch := await self._outbox.take():
                 yield batch

@@ -21,7 +21,7 @@ from tests.host.service import Entry, Service
 from tests.host.tape import Tape
 from tests.host.test_load import quick
 from tests.host.watcher import nothing_left
-from tui.commands.watch import live
+from tui.commands.live import live
 from tui.desk import Desk
 from watch.config import Config, Deployment
 from watch.explain import explain

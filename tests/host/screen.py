@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 
 from tests.tui.showing import QUIET, press
 from tui.app import Firstlight
+from tui.commands.live import live
 from tui.commands.moves import Watches
-from tui.commands.watch import live, open_target
+from tui.commands.reach import open_target
 from tui.desk import Desk
 from watch.actions import ActionView
 from watch.config import Config, Deployment

@@ -18,7 +18,7 @@ from probes.readings import LinkReading, ProbeReading, Reading, UnitReading
 from probes.version import __version__
 from tests.watch.fed import OpenFeed
 from tui.cli import app
-from tui.commands import watch as command
+from tui.commands import live as command
 from tui.exits import MEANING, Ending, Exit
 from watch.session import SessionWriter, new_header
 from watch.state import WatchState

@@ -22,7 +22,7 @@ from tests.tui.showing import QUIET
 from tests.watch.feeds import same
 from tui.app import Firstlight
 from tui.commands import attach as command
-from tui.commands.watch import live
+from tui.commands.live import live
 from tui.desk import Desk
 from tui.exits import Ending, Exit
 from tui.handover import hub as hub_module

@@ -15,7 +15,7 @@ from probes.rehearsal.host import Rehearsal
 from probes.rehearsal.story import load_story
 from tests.probes.test_hook import script, server
 from tests.tui import views
-from tui.commands import watch as command
+from tui.commands import live as command
 from tui.commands.replay import open_recording
 from tui.playing import player
 from watch.config import Config, Deployment, Hooks

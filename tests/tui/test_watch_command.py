@@ -13,7 +13,7 @@ from probes.readings import JournalLine
 from probes.rehearsal.host import Rehearsal
 from probes.rehearsal.story import load_story
 from probes.supervise import Supervisor
-from tui.commands import watch as command
+from tui.commands import live as command
 from tui.commands.replay import open_recording
 from tui.desk import Desk
 from tui.exits import Ending, Exit

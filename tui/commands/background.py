@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from tui.commands.live import first_answer, live
+from tui.commands.reach import open_target
 from tui.commands.wait import Teller
-from tui.commands.watch import first_answer, live, open_target
 from tui.exits import Ending
 from tui.handover.daemon import Began, Order, claim, handed_over, tell
 from tui.handover.place import Claim

@@ -17,8 +17,9 @@ from probes.host import Host, HostError
 from probes.operate.rights import ask_rights
 from tui.commands.bench_kept import colour, status_of, width
 from tui.commands.bench_text import compared, figures
+from tui.commands.live import live, need_unit
 from tui.commands.named import Named, named
-from tui.commands.watch import live, need_unit, open_target
+from tui.commands.reach import open_target
 from tui.desk import Desk
 from tui.exits import Benched, Ending, Exit
 from tui.measuring import arm, measured, order_of

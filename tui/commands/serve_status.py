@@ -13,9 +13,10 @@ from typing import Final
 from probes.command import plain
 from probes.host import Host
 from tui.commands.listening import listening_address, reason
+from tui.commands.live import live
 from tui.commands.named import Named, named, several
+from tui.commands.reach import open_target
 from tui.commands.screen import configuration
-from tui.commands.watch import live, open_target
 from tui.desk import Desk
 from tui.exits import Ending, Exit
 from tui.status.board import PATHS, Board, Entry

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from probes.command import plain
+from tui.commands.live import live
 from tui.commands.named import Named, named
+from tui.commands.reach import open_target
 from tui.commands.screen import configuration
-from tui.commands.watch import live, open_target
 from tui.exits import Ending, Exit, Waited
 from tui.json import inert
 from tui.pictures import Pictures

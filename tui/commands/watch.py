@@ -10,37 +10,19 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
-import threading
-import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 from probes.command import plain
-from probes.endpoint import BadEndpoint
-from probes.host import Host, HostError
-from probes.hosts import open_host
+from probes.host import Host
 from probes.supervise import Supervisor
-from tui.catalogue import operators, tell
-from tui.commands.moves import Watches
+from tui.commands.reach import open_target, supervised
 from tui.commands.screen import in_loop, need_terminal, show
-from tui.desk import Desk
-from tui.exits import Ending, Exit
-from watch.config import Config, Deployment, hooks_of
-from watch.history import History, HistoryError
-from watch.hooking import Hooking
-from watch.keeping import Keeper, Recall
-from watch.ledger import Ledger
-from watch.redact import BadSecretPattern, Redactor
-from watch.session import SessionError, SessionReader, SessionWriter, folder, new_header, tidy
-from watch.session.shelf import beside_of, remember, summary_of
-from watch.state import WatchState
-from watch.unkept import Unkept
-from watch.view import View
-from watch.watching import Watching
+from tui.exits import Exit
+from watch.config import Config, Deployment
 
-PATIENCE = 10.0
-"""Real seconds to wait for the host's first answer before the screen is drawn all the same, and shows the waiting."""
+if TYPE_CHECKING:
+    from tui.desk import Desk
 
 
 def run(
@@ -57,14 +39,6 @@ def run(
     return in_loop(_run(host, deployment, config, name=name, record=record, since=since, read_only=read_only))
 
 
-def open_target(target: str) -> Host:
-    """Raises Ending for what can be no host."""
-    try:
-        return open_host(target)
-    except HostError as error:
-        raise Ending(Exit.UNREACHABLE, error.reason, error.remedy) from None
-
-
 async def _run(
     host: Host,
     deployment: Deployment,
@@ -75,9 +49,37 @@ async def _run(
     since: str | None,
     read_only: bool,
 ) -> Exit:
+    """The host is reached and asked for its lines first; the program is loaded meanwhile."""
+    begun = supervised(host, deployment, config, since=since)
+    begun.start()
+    try:
+        await asyncio.to_thread(importlib.import_module, "tui.commands.live")
+        return await _shown(begun, host, deployment, config, name=name, record=record, read_only=read_only)
+    finally:
+        await begun.close()
+        await host.close()
+
+
+async def _shown(
+    begun: Supervisor,
+    host: Host,
+    deployment: Deployment,
+    config: Config,
+    *,
+    name: str,
+    record: bool | None,
+    read_only: bool,
+) -> Exit:
+    from tui.commands.live import first_answer, live
+    from tui.commands.moves import Watches
+    from watch.session.shelf import beside_of
+
     def open_one(wanted: Deployment, called: str) -> AbstractAsyncContextManager[Desk]:
-        way, when = (host, since) if wanted is deployment else (open_target(wanted.target), None)
-        return live(way, wanted, config, name=called, record=record, since=when, read_only=read_only)
+        first = wanted is deployment
+        way = host if first else open_target(wanted.target)
+        return live(
+            way, wanted, config, name=called, record=record, read_only=read_only, begun=begun if first else None
+        )
 
     async with Watches(config, open_one) as watches:
         desk = await watches.open(deployment, name)
@@ -97,163 +99,3 @@ async def _run(
             if report.exists():
                 print(f"reported in {report}", file=sys.stderr)
     return Exit.OK
-
-
-@asynccontextmanager
-async def live(
-    host: Host,
-    deployment: Deployment,
-    config: Config,
-    *,
-    name: str = "",
-    record: bool | None = None,
-    since: str | None = None,
-    read_only: bool = False,
-    keep: bool = True,
-    gpu_interval: float = 0.0,
-) -> AsyncIterator[Desk]:
-    """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends. ``record``:
-    None: as configured. ``keep``: False: nothing is recorded or can be read back, and no hooks fire: a watch for
-    figures alone. ``gpu_interval``: seconds between two samples of the GPUs at least."""
-    unit, endpoint = deployment.unit, deployment.endpoint
-    supervisor = _supervisor(
-        host, deployment, since=since, gpu_interval=max(gpu_interval, config.defaults.gpu_interval)
-    )
-    record = keep and (config.defaults.record if record is None else record)
-    redactor = _redactor(config)
-    tape: SessionWriter | Unkept = Unkept(redactor)
-    if keep:
-        header = new_header(host.name, unit, time.time(), endpoint=endpoint)
-        tape = SessionWriter(header, where=folder() if record else None, redactor=redactor)
-    history, reason = _history()
-    rows = operators()
-
-    def fresh(recall: Recall | None = None) -> WatchState:
-        recall = recall or Recall(history, reason)
-        return WatchState(host.name, unit, endpoint=endpoint, catalogue=rows, history=recall)
-
-    recall = Recall(history, reason)
-    state = fresh(recall)
-    tell(rows, state, supervisor.clock.now())
-    ledger = Ledger(state, Keeper(history, reason), redactor)
-    watching = Watching(supervisor, state, tape, clock=supervisor.clock, ledger=ledger, recall=recall, fresh=fresh)
-    if record:  # compresses what killed runs have left, beside the watch and without being waited for
-        threading.Thread(target=tidy, args=(folder(),), daemon=True).start()
-    hooking = Hooking(watching, hooks_of(config, deployment) if keep else {}, name or unit, redactor)
-    hooking.start()
-    try:
-        yield Desk(
-            host=host,
-            watching=watching,
-            config=config,
-            deployment=deployment,
-            clock=supervisor.clock,
-            redactor=redactor,
-            name=name,
-            history=history,
-            no_history=reason,
-            read_only=read_only or deployment.read_only or config.defaults.read_only,
-        )
-    except Ending:
-        tape.discard()
-        raise
-    finally:
-        try:
-            await _see_out(hooking)
-        finally:
-            await watching.stop()
-            await supervisor.close()
-            await host.close()
-            kept = tape.close()
-            if history is not None:
-                history.close()
-            if record and kept is not None:
-                missing = leave(kept, state, supervisor.clock.now(), config.defaults.report)
-                if missing:
-                    print(f"firstlight: {plain(missing)}", file=sys.stderr)
-
-
-def leave(recording: Path, state: WatchState, now: float, report: str) -> str:
-    """What is left beside a recording that is complete: what became of the watch, for the list of recordings, and its
-    report, if a load was seen. Why there is none where there should be one; nothing that goes wrong ends the program.
-    """
-    from tui.commands.report import at_end
-
-    view = state.view(now)
-    with suppress(SessionError, OSError):
-        with SessionReader(recording) as reader:
-            started = reader.header.started
-        remember(recording, summary_of(view, started, now))
-    return at_end(recording, report) if view.load is not None else ""
-
-
-async def _see_out(hooking: Hooking) -> None:
-    """What was fired is seen to its end; where that takes long, the operator is told what is waited for."""
-    saying = asyncio.get_running_loop().call_later(
-        1.0, lambda: print(f"waiting for hooks: {hooking.pending} …", file=sys.stderr)
-    )
-    try:
-        await hooking.close()
-    finally:
-        saying.cancel()
-
-
-async def first_answer(watching: Watching) -> None:
-    """Wait until the host says whether there is something to watch. Raises Ending where only the operator can help."""
-    waiting = asyncio.get_running_loop().call_later(
-        0.7, lambda: print(f"reaching {watching.state.target} …", file=sys.stderr)
-    )
-    try:
-        await watching.until(lambda: _known(watching.view(watching.now())), PATIENCE)
-    finally:
-        waiting.cancel()
-    need_unit(watching.view(watching.now()))
-
-
-def need_unit(view: View) -> None:
-    """Raises Ending where the host refuses us, or has no such unit and nothing to tell of it."""
-    if view.link is not None and view.link.state == "refused":
-        raise Ending(Exit.UNREACHABLE, view.link.reason, view.link.remedy)
-    unit = view.unit_reading
-    if unit is not None and unit.load == "not-found" and not view.lines:
-        near = f"Did you mean {', '.join(unit.near)}?" if unit.near else "systemctl list-units shows what there is."
-        raise Ending(Exit.NO_UNIT, f"{view.target} has no unit {unit.unit}", near)
-
-
-def _known(view: View) -> bool:
-    """Whether the host has said what the way on depends on."""
-    if view.link is not None and view.link.state in ("down", "refused"):
-        return True
-    told = {source.probe: source.state for source in view.sources}
-    return view.unit_reading is not None or told.get("unit") in ("failed", "missing")
-
-
-def _supervisor(host: Host, deployment: Deployment, *, since: str | None, gpu_interval: float) -> Supervisor:
-    try:
-        return Supervisor(
-            host,
-            deployment.unit,
-            endpoint=deployment.endpoint or None,
-            user=deployment.user,
-            since=since,
-            gpu_interval=gpu_interval,
-            tls_ca=deployment.tls_ca,
-            tls_verify=deployment.tls_verify,
-        )
-    except BadEndpoint as error:
-        raise Ending(Exit.USAGE, str(error), "firstlight watch --help has an example.") from None
-
-
-def _redactor(config: Config) -> Redactor:
-    try:
-        return Redactor(config.redact)
-    except BadSecretPattern as error:
-        raise Ending(Exit.USAGE, f"{config.path}: {error}", "Correct redact = […] there.") from None
-
-
-def _history() -> tuple[History | None, str]:
-    """The history, or why there is none: a watch goes on without it."""
-    try:
-        return History.open(), ""
-    except HistoryError as error:
-        return None, str(error)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from probes.command import plain
 from tui.commands.listening import listening_address, reason
+from tui.commands.live import first_answer, live
 from tui.commands.named import Named, named
+from tui.commands.reach import open_target
 from tui.commands.screen import configuration
-from tui.commands.watch import first_answer, live, open_target
 from tui.exits import Ending, Exit
 from tui.handover.daemon import claim, handed_over, tell
 from tui.handover.place import Daemon, PlaceError, daemons

@@ -68,13 +68,13 @@ class Outlook:
     def forecast(
         self, load: Load, gpus: Gpus, io: Io, asked: Asked, now: float, earlier: tuple[EarlierLoad, ...]
     ) -> Forecast | None:
-        """The forecast for this moment, in whole steps of a thirtieth of the load's age (two seconds at least): it
+        """The forecast for this moment, in whole steps of a fifteenth of the load's age (two seconds at least): it
         moves no faster than that. It costs milliseconds, so the last one is kept while nothing it is made from has
         changed; that changes no answer."""
         moment = now
         if math.isfinite(now):
             age = now - load.started
-            step = min(_COARSEST, max(_FINEST, age // 30)) if math.isfinite(age) else _FINEST
+            step = min(_COARSEST, max(_FINEST, age // 15)) if math.isfinite(age) else _FINEST
             moment = math.floor(now / step) * step
         so_far = picture.so_far(load, gpus, io, moment, asked.arguments(), earlier)
         if self._last is None or self._last[0] != so_far:

@@ -31,7 +31,7 @@ class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="
         return self
 
 
-class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="journal"):
+class JournalLine(Reading, frozen=True, kw_only=True, omit_defaults=True, tag="journal", gc=False):
     """One record of the journal, or one line of a saved log.
 
     ``text`` is the MESSAGE as UTF-8; bytes that are not UTF-8 stand as ``\\xNN``; carriage returns and escape
@@ -402,8 +402,13 @@ AnyReading = (
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding JSON that others wrote may raise: no JSON or of another shape, no UTF-8, nested without end."""
 
-encode = msgspec.json.Encoder().encode
+_ENCODER = msgspec.json.Encoder()
+
+encode = _ENCODER.encode
 """A reading to one line of JSON (no newline in it)."""
+
+encode_lines = _ENCODER.encode_lines
+"""Many readings, each to one line of JSON with a newline at its end."""
 
 decode = msgspec.json.Decoder(AnyReading).decode
 """The other way. Raises msgspec.ValidationError or msgspec.DecodeError on anything that is not a reading."""

@@ -40,6 +40,13 @@ class Provisional:
             if len(self._early) > EARLY:
                 self._early = None
 
+    def see_lines(self, lines: Sequence[JournalLine]) -> None:
+        """``see`` of each."""
+        if self.state is None and self._early is not None:
+            self._early += lines
+            if len(self._early) > EARLY:
+                self._early = None
+
     async def take(self, reading: BacklogReading, lines: Sequence[JournalLine]) -> None:
         """``lines``: those of the reading, without their secrets."""
         if reading.share is None:

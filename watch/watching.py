@@ -37,11 +37,11 @@ PATIENCE = 0.25
 URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT | Changes.ACTION
 """What is handed over at once."""
 
-SLICE = 0.010
+SLICE = 0.005
 """Seconds of recording and folding after which the event loop gets its turn, so that a key is answered."""
 
-LINES_AT_ONCE = 100
-"""Journal lines folded together, well within a slice."""
+LINES_AT_ONCE = 250
+"""Journal lines recorded and folded together, well within a slice."""
 
 AHEAD = 50_000
 """Journal lines that may wait for a screen; then the feed waits."""
@@ -71,6 +71,8 @@ class Tape(Protocol):
     def recording(self) -> bool: ...
 
     def keep(self, reading: R) -> tuple[int, R]: ...
+
+    def keep_all(self, readings: Sequence[R]) -> tuple[list[int], Sequence[R]]: ...
 
     def clean(self, reading: R) -> R: ...
 
@@ -220,46 +222,47 @@ class Watching:
 
     async def _take_in(self, readings: Sequence[Reading]) -> None:
         turn = time.perf_counter()
-        lines: list[JournalLine] = []
-        offsets: list[int] = []
-        for reading in readings:
-            if isinstance(reading, BacklogReading):
-                self._fold(lines, offsets, None)
-                lines, offsets = [], []
-                await self._provisional.take(reading, [self._tape.clean(line) for line in reading.lines])
-                self._changed(Changes.JOURNAL)
-                continue
-            if isinstance(reading, MetricsReading):
-                reading = thinned(reading)
-            offset, kept = self._tape.keep(reading)
-            self._provisional.see(kept)
-            if isinstance(kept, JournalLine):
-                lines.append(kept)
-                offsets.append(offset)
-                if len(lines) < LINES_AT_ONCE:
-                    continue
-            if self._ledger is not None:
-                self._ledger.see(reading)
-            self._fold(lines, offsets, None if isinstance(kept, JournalLine) else kept)
-            lines, offsets = [], []
+        at = 0
+        while at < len(readings):
+            if lines := _lines(readings, at):
+                at += len(lines)
+                self._take_lines(lines)
+            else:
+                await self._take_one(readings[at])
+                at += 1
             if time.perf_counter() - turn > SLICE:
                 await asyncio.sleep(0)
                 turn = time.perf_counter()
             while len(self._lines) > AHEAD or self._text > AHEAD_TEXT:
                 self._taken.clear()
                 await self._taken.wait()
-        self._fold(lines, offsets, None)
 
-    def _fold(self, lines: list[JournalLine], offsets: list[int], then: Reading | None) -> None:
-        changes = self.state.apply_lines(lines) | Changes.JOURNAL if lines else Changes.NONE
-        if then is not None:
-            changes |= self.state.apply(then)
-        ledger = self._ledger
-        if ledger is not None and (changes & Changes.LOAD or isinstance(then, UnitFile) or ledger.behind):
-            ledger.keep()
-        self._lines += lines
-        self._text += sum(len(line.text) for line in lines)
+    def _take_lines(self, lines: Sequence[JournalLine]) -> None:
+        offsets, kept = self._tape.keep_all(lines)
+        self._provisional.see_lines(kept)
+        changes = self.state.apply_lines(kept) | Changes.JOURNAL
+        self._lines += kept
+        self._text += sum([len(line.text) for line in kept])
         self._offsets += offsets
+        self._follow(changes)
+
+    async def _take_one(self, reading: Reading) -> None:
+        if isinstance(reading, BacklogReading):
+            await self._provisional.take(reading, [self._tape.clean(line) for line in reading.lines])
+            self._changed(Changes.JOURNAL)
+            return
+        if isinstance(reading, MetricsReading):
+            reading = thinned(reading)
+        _, kept = self._tape.keep(reading)
+        self._provisional.see(kept)
+        if self._ledger is not None:
+            self._ledger.see(reading)
+        self._follow(self.state.apply(kept), files=isinstance(kept, UnitFile))
+
+    def _follow(self, changes: Changes, *, files: bool = False) -> None:
+        ledger = self._ledger
+        if ledger is not None and (changes & Changes.LOAD or files or ledger.behind):
+            ledger.keep()
         self._changed(changes)
 
     def _changed(self, changes: Changes) -> None:
@@ -288,6 +291,16 @@ class Watching:
             for reading in self._recall.fresh() if self._recall is not None else ():
                 await self.put(msgspec.structs.replace(reading, at=max(reading.at, self._clock.now())))
             self._tape.flush()
+
+
+def _lines(readings: Sequence[Reading], at: int) -> list[JournalLine]:
+    """Journal lines that follow one another from a place on, not too many of them."""
+    lines: list[JournalLine] = []
+    for reading in readings[at : at + LINES_AT_ONCE]:
+        if not isinstance(reading, JournalLine):
+            break
+        lines.append(reading)
+    return lines
 
 
 async def _within(event: asyncio.Event, limit: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -247,3 +248,65 @@ def test_the_first_glance_overlooks_nothing(text: str) -> None:
     line, _ = redactor.encode(note)
     cleaned = redactor.clean(note)
     assert decode(line) == cleaned or msgspec.structs.asdict(decode(line)) == msgspec.structs.asdict(cleaned)
+
+
+WORDS = st.sampled_from(
+    [HF, SK, "secret", "token", "tokens:", "key=", "Bearer ", "abcdefgh", "\x1b[0m", *"-\"'\\@\n\r\t\f aé", "://"]
+)
+TEXTS = st.lists(WORDS, max_size=6).map("".join) | st.text(max_size=20)
+LINES = st.lists(
+    st.builds(
+        JournalLine,
+        at=st.just(1.0),
+        text=TEXTS,
+        cursor=st.just("s=1;i=2") | TEXTS,
+        comm=TEXTS,
+        ident=st.just("vllm") | TEXTS,
+        unit=st.just("vllm.service"),
+        ref=st.just("") | TEXTS,
+    ),
+    max_size=12,
+)
+OWN_PATTERNS = ["^a", "a$", r"\ba\b", r"tenant-\d+", r"[^a]b", r"\s", "x*", "(?i)É", r"a\nb", "(?m)^to"]
+OWN = st.lists(st.sampled_from(OWN_PATTERNS), max_size=2)
+
+
+def one_by_one(redactor: Redactor, lines: Sequence[JournalLine]) -> tuple[bytes, list[JournalLine]]:
+    alone = [redactor.encode(line) for line in lines]
+    return b"".join(line + b"\n" for line, _ in alone), [kept for _, kept in alone]
+
+
+@given(LINES, OWN)
+def test_many_at_once_are_as_each_by_itself(lines: list[JournalLine], own: list[str]) -> None:
+    redactor = Redactor(own)
+    together, kept = redactor.encode_all(lines)
+    assert (together, list(kept)) == one_by_one(redactor, lines)
+
+
+@given(LINES, OWN)
+def test_a_line_is_cleaned_as_any_other_reading_is(lines: list[JournalLine], own: list[str]) -> None:
+    """``clean`` knows journal lines; field by field, as it goes through all others, the same must come out."""
+    redactor = Redactor(own)
+    for line in lines:
+        fields = {name: value for name, value in msgspec.to_builtins(line).items() if name != "kind"}
+        walked = {name: redactor.text(value) if isinstance(value, str) else value for name, value in fields.items()}
+        if "source" in fields:
+            walked["source"] = fields["source"]
+        assert redactor.clean(line) == JournalLine(**walked)
+
+
+def test_many_lines_of_every_recording_are_as_each_by_itself(recordings: Path) -> None:
+    redactor = Redactor()
+    seen = 0
+    for path in sorted(recordings.rglob("*")):
+        if path.suffix not in (".log", ".txt", ".gz", ".jsonl", ".export") or not path.is_file():
+            continue
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        texts = data.decode("utf-8", "backslashreplace").split("\n")[:3000]
+        lines = [
+            JournalLine(at=1.0, text=text[:4000], ref=f"{path.name}:{number}") for number, text in enumerate(texts)
+        ]
+        together, kept = redactor.encode_all(lines)
+        assert (together, list(kept)) == one_by_one(redactor, lines), path
+        seen += len(lines)
+    assert seen > 10_000

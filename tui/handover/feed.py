@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
 import msgspec
 
-from probes.readings import UNDECODABLE, JournalLine, Reading, encode
+from probes.readings import UNDECODABLE, JournalLine, Reading, encode, encode_lines
 from tui.handover.hub import may_come
 from tui.handover.words import DEAF, Asked, Said, myself
 from tui.source import SourceStatus
@@ -137,6 +137,9 @@ class Lines(SessionWriter):
         if not isinstance(reading, JournalLine):
             return 0, reading
         return self.append(encode(reading)), reading
+
+    def keep_all(self, readings: Sequence[R]) -> tuple[list[int], Sequence[R]]:
+        return self.append_all(encode_lines(readings)), readings
 
     def clean(self, reading: R) -> R:
         return reading

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from itertools import accumulate
 
 BUFFER = 256 << 10
 """Bytes after which a flood is handed to the system without waiting for the second to be over."""
@@ -47,11 +48,15 @@ class Tape:
         place = self.end
         self._waiting += line
         self._waiting += b"\n"
-        if self.file is None and len(self._waiting) > MEMORY:
-            cut = self._waiting.rfind(b"\n", 0, MEMORY // 2) + 1
-            del self._waiting[:cut]
-            self._written += cut
+        self._bound()
         return place
+
+    def append_all(self, lines: bytes) -> list[int]:
+        """Take many lines of JSON, each with a newline at its end (and no carriage return in it); their places."""
+        places = list(accumulate(map(len, lines.splitlines(keepends=True)), initial=self.end))
+        self._waiting += lines
+        self._bound()
+        return places[:-1]
 
     def flush(self) -> None:
         """Hand over what waits. OSError: the file then ends with the last line that went in whole, the rest waits."""
@@ -69,6 +74,13 @@ class Tape:
         finally:
             del self._waiting[:done]
             self._written += done
+
+    def _bound(self) -> None:
+        """In memory only so much is kept."""
+        if self.file is None and len(self._waiting) > MEMORY:
+            cut = self._waiting.rfind(b"\n", 0, MEMORY // 2) + 1
+            del self._waiting[:cut]
+            self._written += cut
 
     def take_waiting(self) -> bytes:
         """What waits, given away: for the tape that goes on from here."""

@@ -8,6 +8,7 @@ import gzip
 import itertools
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ MEMBER = 1 << 20
 """Bytes of text, and the rest of a line, that are packed by themselves: what is damaged costs no more than that."""
 
 R = TypeVar("R", bound=Reading)
+P = TypeVar("P")
 
 
 class SessionWriter:
@@ -66,9 +68,20 @@ class SessionWriter:
         line, kept = self._redactor.encode(reading)
         return self.append(line), kept
 
+    def keep_all(self, readings: Sequence[R]) -> tuple[list[int], Sequence[R]]:
+        """``keep`` of each: their places, and the readings as they were kept."""
+        lines, kept = self._redactor.encode_all(readings)
+        return self.append_all(lines), kept
+
     def append(self, line: bytes) -> int:
         """Append one line as it stands; its place."""
-        place = self._tape.append(line)
+        return self._placed(self._tape.append(line))
+
+    def append_all(self, lines: bytes) -> list[int]:
+        """Append many lines as they stand, each with a newline at its end; their places."""
+        return self._placed(self._tape.append_all(lines))
+
+    def _placed(self, place: P) -> P:
         if self._tape.waiting > BUFFER:
             self.flush()
         return place

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 
 from probes.readings import JournalLine
-from watch.lines import LineMark, LineMarker
+from watch.lines import LineMarker
 
 OWN = 0x80
 """Set in ``loud`` for an access line of firstlight's own requests."""
@@ -39,11 +39,13 @@ class Columns:
 
     def add(self, lines: Sequence[JournalLine], offsets: Sequence[int]) -> None:
         """Append; each line with its place."""
-        for line, offset in zip(lines, offsets, strict=True):
-            mark = self._marker.mark(line)
-            self.offsets.append(offset)
-            self.loud.append(mark.loudness | (OWN if mark.own else 0))
-            self.process.append(self._number(mark))
+        if len(lines) != len(offsets):
+            raise ValueError(f"{len(lines)} lines and {len(offsets)} places")
+        loud, own, processes = self._marker.mark_all(lines)
+        self.offsets.extend(offsets)
+        self.loud.extend([level | OWN if ours else level for level, ours in zip(loud, own, strict=True)])
+        known = self._numbers
+        self.process.extend([known[name] if name in known else self._number(name) for name in processes])
 
     def marker(self) -> LineMarker:
         """What is remembered of the lines so far, for ``upto``."""
@@ -67,11 +69,10 @@ class Columns:
         """Index of a process; ``OTHERS`` for one that has none of its own."""
         return self._numbers.get(name, OTHERS)
 
-    def _number(self, mark: LineMark) -> int:
-        number = self._numbers.get(mark.process)
-        if number is None:
-            if len(self.names) >= OTHERS:
-                return OTHERS
-            number = self._numbers[mark.process] = len(self.names)
-            self.names.append(mark.process)
+    def _number(self, name: str) -> int:
+        """The number of a new name."""
+        if len(self.names) >= OTHERS:
+            return OTHERS
+        number = self._numbers[name] = len(self.names)
+        self.names.append(name)
         return number

@@ -33,9 +33,14 @@ _RECORD = re.compile(
 )
 _USUAL = re.compile(
     r"\((\w[\w .=-]{0,60}) pid=(\d{1,10})\) "
-    r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d) \[([^\]\[\s:]{1,200}:\d{1,7})\] ?"
+    r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d) \[([^\]\[\s:]{1,200}:\d{1,7})\]"
 )
-"""The way of 0.10 and later, at the beginning of the line: most lines."""
+"""The way of 0.10 and later, at the beginning of the line: most lines. It ends with the first closing bracket."""
+_HEADS: dict[str, tuple[str, int, str, str]] = {}
+"""What the beginnings of lines up to their first closing bracket say, where that is the usual way: within a second many
+lines begin alike."""
+_REMEMBERED = 4096
+_LONGEST_HEAD = 400
 _UVICORN = re.compile(r"^(DEBUG|INFO|WARNING|ERROR|CRITICAL): {2,6}")
 _SGLANG = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)((?: (?:DP|PP|TP|EP)\d+)*)\] ")
 
@@ -56,11 +61,14 @@ def sglang_style(text: str) -> bool:
 
 def parse_head(text: str) -> Head:
     """Take a line apart. Any text at all is accepted; what is not recognised is message."""
-    usual = _USUAL.match(text)
-    if usual is not None and "\x1b" not in text and "\r" not in text:
-        return Head(usual[1], int(usual[2]), usual[3], usual[4], text[usual.end() :])
+    end = text.find("]", 0, _LONGEST_HEAD) + 1
+    if end and text[0] == "(":
+        start = text[:end]
+        usual = _HEADS.get(start) or _usual(start)
+        if usual is not None and "\x1b" not in text and "\r" not in text:
+            return Head(*usual, text[end + 1 :] if text[end : end + 1] == " " else text[end:])
     text = plain(text)
-    record = _RECORD.search(text)
+    record = _RECORD.search(text) if _has_level(text) else None
     if record is not None:
         before, message = text[: record.start()], text[record.end() :]
         process, pid = _process(before)
@@ -69,18 +77,34 @@ def parse_head(text: str) -> Head:
         return Head(process, pid, record[1], record[3], _last_piece(message))
     process, pid = "", 0
     rest = text
-    found = _PROCESS.search(text[:120])
-    if found is not None and not text[: found.start()].strip():
+    found = _PROCESS.match(text, len(text) - len(text.lstrip()), 120)
+    if found is not None:
         process, pid = found[1], int(found[2])
         rest = text[found.end() :]
     rest = _last_piece(rest)
-    sglang = _SGLANG.match(rest)
+    sglang = _SGLANG.match(rest) if rest.startswith("[") else None
     if sglang is not None:
         return Head(process or sglang[2].strip().replace(" ", "_"), pid, "", "", rest[sglang.end() :])
     uvicorn = _UVICORN.match(rest)
     if uvicorn is not None:
         return Head(process, pid, uvicorn[1], "", rest[uvicorn.end() :])
     return Head(process, pid, "", "", rest)
+
+
+def _usual(start: str) -> tuple[str, int, str, str] | None:
+    """Process, pid, level and place, where a line that begins so has the usual head; remembered."""
+    found = _USUAL.fullmatch(start)
+    if found is None:
+        return None
+    if len(_HEADS) >= _REMEMBERED:
+        _HEADS.clear()
+    known = _HEADS[start] = (found[1], int(found[2]), found[3], found[4])
+    return known
+
+
+def _has_level(text: str) -> bool:
+    """Whether a record may begin somewhere in the text: a search for it costs ten times as much."""
+    return "INFO " in text or "WARNING " in text or "ERROR " in text or "DEBUG " in text or "CRITICAL " in text
 
 
 def _process(before: str) -> tuple[str, int]:

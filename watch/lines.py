@@ -8,6 +8,7 @@ exception, so that a filter for errors shows it whole.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from probes.readings import JournalLine
@@ -58,6 +59,31 @@ class LineMarker:
             process = self._names.get(line.pid, "") or line.comm.removeprefix("VLLM::")
         own = head.level == "INFO" and "?firstlight" in line.text and _OWN.search(head.message) is not None
         return LineMark(max(_LEVELS.get(head.level, PLAIN), self._traceback(line.pid, head)), process, own)
+
+    def mark_all(self, lines: Sequence[JournalLine]) -> tuple[list[int], list[bool], list[str]]:
+        """``mark`` of each, column by column: loudness, whether it is our own, process."""
+        loud: list[int] = []
+        own: list[bool] = []
+        processes: list[str] = []
+        names, tracebacks = self._names, self._tracebacks
+        for line in lines:
+            text = line.text
+            if line.source != "unit" or line.pid in tracebacks or "?firstlight" in text or "Traceback" in text:
+                one = self.mark(line)
+                loud.append(one.loudness)
+                own.append(one.own)
+                processes.append(one.process)
+                continue
+            head = parse_head(text)
+            process = head.process
+            if not process:
+                process = names.get(line.pid, "") or line.comm.removeprefix("VLLM::")
+            elif names.get(line.pid) != process or len(names) >= _PIDS:
+                self._remember(line.pid, process)
+            loud.append(_LEVELS.get(head.level, PLAIN))
+            own.append(False)
+            processes.append(process)
+        return loud, own, processes
 
     def _remember(self, pid: int, process: str) -> None:
         if len(self._names) >= _PIDS:

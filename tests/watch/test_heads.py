@@ -94,3 +94,16 @@ def test_any_text_has_a_head(text: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_have_a_head(data: bytes) -> None:
     parse_head(data.decode("utf-8", "backslashreplace"))
+
+
+PIECES = (
+    "(Worker_TP0 pid=77) ", "INFO 11-30 01:55:00 [x.py:1] ", "INFO", "INFO ", "INFO:     ", "ERROR ", "11-30 01:55:00 ",
+    "[x.py:1]", "[", "]", "(", ")", " ", "\u2003", "|", "vllm-1  | ", "[2026-06-11 04:13:24 TP0] ", "some words", "\n",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_what_is_remembered_of_a_head_is_what_a_look_at_it_gives(text: str) -> None:
+    """Escape sequences are nothing; with one at its end a line goes the long way."""
+    if text and not text.endswith("\u2003"):
+        assert parse_head(text) == parse_head(text) == parse_head(text + "\x1b[0m")

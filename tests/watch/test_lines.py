@@ -75,3 +75,37 @@ def test_any_lines_at_all_are_marked(rows: list[tuple[str, int, int]]) -> None:
     for text, pid, priority in rows:
         found = marker.mark(JournalLine(at=0.0, text=text, pid=pid, priority=priority))
         assert PLAIN <= found.loudness <= FATAL
+
+
+TEXTS = st.sampled_from(
+    [
+        "(Worker_TP0 pid=77) INFO 11-30 01:55:00 [x.py:1] a line",
+        "(EngineCore pid=78) ERROR 11-30 01:55:00 [x.py:1] Traceback (most recent call last):",
+        "Traceback (most recent call last):",
+        '  File "x.py", line 1, in f',
+        "ValueError: no",
+        'INFO:     127.0.0.1:5 - "GET /health?firstlight HTTP/1.1" 200 OK',
+        "a bare line",
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.builds(
+            JournalLine,
+            at=st.just(0.0),
+            text=TEXTS | st.text(max_size=5),
+            pid=st.integers(0, 2),
+            source=st.sampled_from(["unit", "unit", "systemd", "kernel", "other"]),
+            priority=st.integers(0, 7),
+            ident=st.sampled_from(["", "x"]),
+            comm=st.sampled_from(["", "VLLM::Worker"]),
+        )
+    )
+)
+def test_many_lines_are_marked_as_each_by_itself(lines: list[JournalLine]) -> None:
+    alone, together = LineMarker(), LineMarker()
+    marks = [alone.mark(line) for line in lines]
+    columns = [mark.loudness for mark in marks], [mark.own for mark in marks], [mark.process for mark in marks]
+    assert together.mark_all(lines) == columns

@@ -20,8 +20,14 @@ from probes.readings import BacklogReading, JournalLine, Reading
 NEWEST = 500
 """Records asked for; a journal that has no more since the load began is read before they could be shown."""
 
-HEAD = 1000
+HEAD = 400
 """Records of the stream that go first: what a load says of itself, it says at its beginning."""
+
+PATIENCE = 2.0
+"""Seconds that the rest of the stream waits for the newest lines, when its head is there."""
+
+GRACE = 0.25
+"""Seconds that it waits once more when they were given out: they are drawn before a million others are read."""
 
 HEAD_WAIT = 0.2
 """Seconds after which the newest are shown with less of the head, where the link is slow."""
@@ -60,9 +66,12 @@ class Ahead:
         self._oldest: tuple[str, float] | None = None
         self._newest = ("", 0.0)
         self._task: asyncio.Task[list[JournalLine] | None] | None = None
+        self._waited = False
         self.shown = False
         """whether something was given out, so that its end must be told"""
         self.over = False
+        self.told = asyncio.Event()
+        """set when the newest lines have been given out, or there are none to be given out ahead"""
 
     async def __aenter__(self) -> Ahead:
         self._began = self._heard = time.monotonic()
@@ -82,6 +91,20 @@ class Ahead:
                 cancelled = True
         if cancelled:
             raise asyncio.CancelledError
+
+    async def first(self, decoder: ExportDecoder) -> list[Reading]:
+        """Before the stream is read on: where its head is there and the newest lines are not, wait for them a little.
+        What is to be shown then; ``rest`` when it has been taken."""
+        if self.over or self.shown or self._waited or decoder.records < HEAD or self._task is None:
+            return []
+        self._waited = True
+        await asyncio.wait({self._task}, timeout=PATIENCE)
+        return self.take(decoder)
+
+    async def rest(self) -> None:
+        """Leave time for what was given out to be drawn."""
+        if self.shown:
+            await asyncio.sleep(GRACE)
 
     def take(self, decoder: ExportDecoder, *, silent: bool = False) -> list[Reading]:
         """What is to be shown now. ``decoder``: of the stream, which tells how far that is; ``silent``: it gave
@@ -109,6 +132,7 @@ class Ahead:
         if not self._waiting and now - self._told < EVERY:
             return []
         lines, self._waiting, self._told, self.shown = tuple(self._waiting), [], now, True
+        self.told.set()
         return [BacklogReading(at=self._clock.now(), lines=lines, share=self._share(decoder))]
 
     def _end(self) -> list[Reading]:
@@ -143,13 +167,17 @@ class Ahead:
         try:
             done = await self._host.run(argv)
         except HostError:
+            self.told.set()
             return None
         if done.status:
+            self.told.set()
             return None
         before = decoder.records
         decoder.restart(decoder.cursor)
         lines = decoder.feed(done.stdout) + decoder.close()
         self._records = decoder.records - before
+        if self._records < NEWEST:
+            self.told.set()
         return lines
 
     def _reached(self, decoder: ExportDecoder, place: tuple[str, float]) -> bool:

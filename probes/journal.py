@@ -8,6 +8,7 @@ those two, it begins again *at* the last record taken, which must come first: th
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -87,6 +88,8 @@ class JournalProbe:
         self._lost_cursor = False
         self._skipped = 0
         self._ahead: Ahead | None = None
+        self.told_newest = asyncio.Event()
+        """what is newest has been told ahead of a long back-log, or there is none"""
 
     async def batches(self) -> AsyncIterator[list[Reading]]:
         """Lines in the journal's order, none lost and none twice; an empty batch says that the journal is being read.
@@ -108,6 +111,7 @@ class JournalProbe:
         decoder.unit = self._unit
         start = self._start(place)
         before, ahead = self._ahead, Ahead(self._host, self._unit, self._matches(), start[0], self._clock)
+        ahead.told = self.told_newest
         self._ahead = ahead
         ahead.shown = before is not None and before.shown
         async with ahead:
@@ -144,6 +148,9 @@ class JournalProbe:
                 if out or not alive:
                     alive = True
                     yield out
+                if newest := await ahead.first(decoder):
+                    yield newest
+                    await ahead.rest()
             status = await stream.wait()
         rest: list[Reading] = [*decoder.flush()] if follow or status else []
         if rest:

@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 
 from msgspec.structs import replace
 
+from probes.ahead import GRACE
 from probes.arguments import arguments
 from probes.clock import SYSTEM, Clock
 from probes.endpoint import Endpoint, endpoint_from, endpoint_of
@@ -127,6 +128,10 @@ class Supervisor:
         finally:
             await self.close()
 
+    async def first_lines(self) -> None:
+        """Return once the newest lines were told, or their time is over: what can wait is asked after them."""
+        await self._lines_came.wait()
+
     def poke(self) -> None:
         """Ask the unit, the storage and the server now rather than at their next turn."""
         self._unit.poke()
@@ -220,7 +225,7 @@ class Supervisor:
             if name == "unit":
                 self._unit_known.set()
             if name == "journal":
-                self._lines_came.set()
+                self._journal.told_newest.set()
             await self._pause(failed, failures)
 
     async def _pause(self, failed: HostError | None, failures: int) -> None:
@@ -246,7 +251,6 @@ class Supervisor:
                     await self._unit_known.wait()
             if first is not None:
                 yield first
-            self._lines_came.set()
             async for batch in batches:
                 yield batch
 
@@ -255,7 +259,8 @@ class Supervisor:
         await self._unit_known.wait()
         with suppress(TimeoutError):
             async with asyncio.timeout(LINES_WAIT):
-                await self._lines_came.wait()
+                await self._journal.told_newest.wait()
+                await asyncio.sleep(GRACE)
         self._lines_came.set()
 
     def _learn(self, batch: list[Reading]) -> None:

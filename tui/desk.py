@@ -20,11 +20,16 @@ from watch.watching import Watching
 __all__ = ["Desk", "whoami"]
 
 
+async def _at_once() -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """``name``: of the deployment in the configuration, "" for one given by target and unit. ``history``: None where
     it cannot be opened; ``no_history`` says why. ``read_only``: nothing may be changed on the host. ``elsewhere``:
-    opens a watch of another unit of the same host; it raises ``Ending``."""
+    opens a watch of another unit of the same host; it raises ``Ending``. ``first_lines``: returns once the watch has
+    told its first lines, or none are to be waited for: what is asked for later acts is asked after them."""
 
     host: Host
     watching: Watching
@@ -37,6 +42,7 @@ class Desk:
     no_history: str = ""
     read_only: bool = False
     elsewhere: Callable[[str], Awaitable[Desk]] | None = None
+    first_lines: Callable[[], Awaitable[object]] = _at_once
 
     @property
     def title(self) -> str:

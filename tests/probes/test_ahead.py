@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 COUNT = 6 * HEAD
-HOLD = 1_000_000
-"""Bytes of the stream after which it stands still until the test lets it go on: some two thousand lines."""
+HOLD = 500_000
+"""Bytes of the stream after which it stands still until the test lets it go on: some thousand lines."""
 
 
 class Machine(Programs):
@@ -73,6 +73,44 @@ async def test_the_newest_comes_while_the_back_log_is_read_and_then_all_in_order
     await reader.until(lambda reader: len(reader.of(JournalLine)) == COUNT)
     assert numbers(reader.of(JournalLine)) == list(range(1, COUNT + 1))
     await reader.until(lambda reader: reader.of(BacklogReading)[-1].share is None)
+    await reader.stop()
+
+
+def slow(machine: Machine) -> Path:
+    """Asked for what is newest, its journalctl says nothing for as long as this file is there."""
+    gate = machine.folder / "slow"
+    gate.touch()
+    machine.put(
+        "journalctl",
+        f'case "$*" in *" -r "*) while [ -e "{gate}" ]; do sleep 0.05; done ;; esac\n'
+        f'exec /usr/bin/journalctl --file="{machine.file}" "$@"',
+    )
+    return gate
+
+
+async def test_the_stream_is_read_on_when_the_newest_lines_were_shown(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.ahead.PATIENCE", 60.0)
+    gate = slow(machine)
+    machine.say(1, COUNT)
+    reader = await Reader(machine.probe().batches()).until(lambda reader: len(reader.of(JournalLine)) >= HEAD)
+    gate.unlink()
+    await reader.until(lambda reader: len(reader.of(JournalLine)) == COUNT)
+    ahead = next(at for at, one in enumerate(reader.readings) if isinstance(one, BacklogReading) and one.lines)
+    assert len([one for one in reader.readings[:ahead] if isinstance(one, JournalLine)]) < COUNT - NEWEST
+    assert numbers(reader.of(JournalLine)) == list(range(1, COUNT + 1))
+    await reader.stop()
+
+
+async def test_a_host_that_does_not_find_its_newest_lines_is_read_all_the_same(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.ahead.PATIENCE", 0.05)
+    slow(machine)
+    machine.say(1, COUNT)
+    reader = await Reader(machine.probe().batches()).until(lambda reader: len(reader.of(JournalLine)) == COUNT)
+    assert newest(reader) == []
     await reader.stop()
 
 

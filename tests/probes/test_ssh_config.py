@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import asyncssh
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,16 @@ def test_nothing_of_the_configuration_weakens_what_we_ask_for(tmp_path: Path) ->
     assert options["keepalive_interval"] == 4
     assert options["agent_forwarding"] is options["x11_forwarding"] is options["request_pty"] is False
     assert options["command"] is options["x509_trusted_certs"] is options["proxy_command"] is None
+
+
+def test_the_quicker_ciphers_go_first_where_the_operator_has_no_wish(tmp_path: Path) -> None:
+    [hop] = way(tmp_path, "llm")
+    wanted = asyncssh.SSHClientConnectionOptions(encryption_algs=hop.options["encryption_algs"]).encryption_algs
+    usual = asyncssh.SSHClientConnectionOptions(config=[]).encryption_algs
+    assert wanted[0] == b"aes256-gcm@openssh.com"
+    assert sorted(wanted) == sorted(usual)
+    [hop] = way(tmp_path, "llm", "Ciphers aes256-ctr")
+    assert "encryption_algs" not in hop.options
 
 
 def test_tokens_in_the_names_of_known_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from probes import ahead, beginning, unit
 from probes.asking import asking
 from probes.endpoint import BadEndpoint
 from probes.host import CommandTimeout, LinkRefused
@@ -114,6 +115,42 @@ async def test_everything_at_once_over_at_most_six_channels(machine: Machine) ->
         "io",
         "serving",
     }
+
+
+@pytest.mark.parametrize("wait", [60.0, 0.0])
+async def test_the_first_lines_are_asked_for_before_all_else_and_waited_for_a_while(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, wait: float
+) -> None:
+    monkeypatch.setattr("probes.supervise.LINES_WAIT", wait)
+    gate = machine.folder / "gate"
+    gate.touch()
+    held = f'case "$*" in *" -r "*) while [ -e "{gate}" ]; do sleep 0.05; done ;; esac'
+    machine.put("journalctl", f'{held}\nexec /usr/bin/journalctl --file="{machine.file}" "$@"')
+    reader = Reader(Supervisor(machine.host, "vllm", gpu="nvidia-smi").batches())
+    if wait:
+        await reader.until(lambda reader: "two" in texts(reader))
+        scripts = [argv[2] for argv in machine.host.started if argv[0] == "sh"]
+        assert sorted(scripts) == sorted(
+            [next(script for script in scripts if unit.SCRIPT in script), beginning.SCRIPT, ahead.TAIL]
+        )
+        assert [argv[0] for argv in machine.host.started if argv[0] != "sh"] == ["journalctl"]
+        gate.unlink()
+    await reader.until(lambda reader: reader.of(GpuReading) and reader.of(IoReading) and reader.of(HealthReading))
+    await reader.stop()
+
+
+async def test_what_was_begun_before_anybody_listens_is_told_whole(machine: Machine) -> None:
+    supervisor = Supervisor(machine.host, "vllm", gpu="none")
+    supervisor.start()
+    supervisor.start()
+    await supervisor.first_lines()
+    machine.say("three")
+    reader = await Reader(supervisor.batches()).until(lambda reader: "three" in texts(reader))
+    assert texts(reader) == ["one", "two", "three"]
+    told = [type(one) for one in reader.readings]
+    assert told[0] is LinkReading
+    assert told.index(UnitReading) < told.index(JournalLine)
+    await reader.stop()
 
 
 async def test_a_lost_link_loses_no_line_and_repeats_none(machine: Machine) -> None:

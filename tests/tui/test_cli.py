@@ -112,6 +112,30 @@ def test_the_screen_is_not_loaded_where_none_is_shown(arguments: list[str]) -> N
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+HEAVY = ("textual", "asyncssh", "httpx", "rich", "pydantic", "prometheus_client", "plotext", "sqlite3", "watch.state")
+
+
+@pytest.mark.parametrize(
+    ("work", "may"),
+    [
+        ("sys.argv[1:] = ['--version']; main()", ()),
+        ("sys.argv[1:] = ['--help']; main()", ()),
+        ("sys.argv[1:] = ['watch', '--help']; main()", ()),
+        ("from tui.commands import watch; watch.open_target('local')", ()),
+        ("from tui.commands import watch; watch.open_target('llm-two')", ("asyncssh",)),
+    ],
+)
+def test_a_start_loads_what_it_needs_and_a_watch_reaches_its_host_before_all_else(
+    work: str, may: tuple[str, ...]
+) -> None:
+    code = (
+        f"import sys; from tui.cli import main\ntry: {work}\nexcept SystemExit: pass\n"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert tuple(done.stdout.splitlines()[-1].split()) == may
+
+
 # ----- files
 
 

@@ -80,6 +80,7 @@ class Bencher:
         self._not_before = time.monotonic() + AGAIN
         try:
             await self._desk.host.up()
+            await self._desk.first_lines()
             await self._work.show_running(self._desk)
             self._looked = True
         except HostError:

@@ -87,6 +87,7 @@ async def live(
             name=name,
             history=history,
             no_history=reason,
+            first_lines=supervisor.first_lines,
             read_only=read_only or deployment.read_only or config.defaults.read_only,
         )
     except Ending:

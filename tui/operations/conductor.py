@@ -57,6 +57,7 @@ class Conductor:
         self._app.run_worker(self._attach(), group="operations")
 
     async def _attach(self) -> None:
+        await self._desk.first_lines()
         self._ended(await self.operations.attach(), None)
 
     def see(self, view: View) -> None:

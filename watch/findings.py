@@ -121,6 +121,18 @@ class Findings:
             entries += self._step(step, entries, line, ref, head, speakers, load, phase, requested)
         return bool(entries) or changed
 
+    def passes(self, line: JournalLine, head: Head, *, load: int) -> bool:
+        """``see`` for a line without a match while nobody is hungry, of a load that is neither ready nor told to end.
+        False: nothing was done, it is one for ``see``."""
+        message = head.message
+        if load != self._load or (head.level and message.startswith(_QUOTING)) or not self._traces.passes(line, head):
+            return False
+        self._seen += 1
+        pids = self._pids.setdefault(load, set())
+        if len(pids) < 4096:
+            pids.add(line.pid)
+        return True
+
     def _begin(self, load: int, ready: bool) -> None:
         if load != self._load:
             self._load = load

@@ -146,7 +146,7 @@ class WatchState:
         changes, position = Changes.NONE, 0
         following = start + matched[0][0] if matched else -1
         ours, notice = self.attempts.ours, self.marks.notice
-        current, thorough = self._at_work()
+        current, thorough, unknown = self._at_work()
         ranks: dict[int, Rank] = {}
         for index in range(start, end):
             line = lines[index]
@@ -166,13 +166,14 @@ class WatchState:
                 or not ours(line)
                 or line.truncated
                 or line.line_break == "line-max"
+                or (unknown and not self._murmur(current, line))
             ):
                 more = self._line(line, rows)
                 if more is not changes:
                     changes |= more
                 if serving != (self._phase(self._load()) == "serving"):
                     return index + 1, changes
-                current, thorough = self._at_work()
+                current, thorough, unknown = self._at_work()
                 ranks.clear()
                 continue
             # A line that says nothing new: a sign of life, no more.
@@ -182,7 +183,7 @@ class WatchState:
             load.heard(at)
             if not rows and (load.telling_at is None or at >= load.telling_at):
                 load.telling_at, load.telling_line = at, line.text
-            if line.pid:
+            if line.pid and not unknown:
                 rank = ranks.get(line.pid)
                 if rank is None:
                     ranks[line.pid] = current.ranks.heard(current.ranks.key(line.pid, 0, ""), at)
@@ -190,10 +191,26 @@ class WatchState:
                     rank.last_at = at
         return end, changes
 
-    def _at_work(self) -> tuple[Attempt | None, bool]:
-        """The present load, and whether each of its lines has to be looked at: only such a look changes either."""
+    def _at_work(self) -> tuple[Attempt | None, bool, bool]:
+        """The present load, whether each of its lines has to be looked at, and whether nothing is known of it yet: only
+        a thorough look changes any of these."""
         current = self.attempts.current
-        return current, current is not None and (current.load.phase == "n/a" or self.findings.hungry)
+        return current, self.findings.hungry, current is not None and current.load.phase == "n/a"
+
+    def _murmur(self, attempt: Attempt, line: JournalLine) -> bool:
+        """A line without a match, of a load that nothing is known of: a program may print millions of them that is no
+        model server. Does of ``_line`` what is left to do then; False: it must do it all."""
+        load, ranks, text = attempt.load, attempt.ranks, line.text
+        if load.stop_at is not None or load.ready_line is not None or '" 200 OK' in text:
+            return False
+        head = parse_head(text)
+        rank = ranks.all.get(ranks.key(line.pid, head.pid, head.process))
+        if rank is None or (head.process and head.process != rank.name):
+            return False
+        if not self.findings.passes(line, head if head.process else self._named(head, line, attempt), load=load.number):
+            return False
+        rank.last_at = max(rank.last_at, line.at)
+        return True
 
     def _line(self, line: JournalLine, rows: Sequence[int]) -> Changes:
         """One line, thoroughly."""

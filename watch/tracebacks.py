@@ -131,6 +131,16 @@ class Tracebacks:
         block.last = self._seen
         return self._inside(block, message)
 
+    def passes(self, line: JournalLine, head: Head) -> bool:
+        """``take`` for a line that is nothing to any traceback while none is open. False: nothing was done, it is one
+        for ``take``."""
+        message = head.message
+        if self._blocks or MARKER in message or "Error: " in message or "Exception: " in message:
+            return False
+        self._seen += 1
+        self._remember(head.pid or line.pid, message)
+        return True
+
     def _begin(self, key: int, line: JournalLine, head: Head, before: Block | None) -> Step:
         chained = before is not None and before.chained
         if not chained:
@@ -156,13 +166,17 @@ class Tracebacks:
         return Step("opened", block)
 
     def _outside(self, key: int, message: str) -> Step | None:
-        self._headings[key] = (self._seen, message[:200])
-        if len(self._headings) > 4 * OPEN_AT_ONCE:
-            self._headings.pop(next(iter(self._headings)))
+        self._remember(key, message)
         lone = _LONE.match(message)
         if lone is not None and not message.startswith(("INFO", "WARNING", "ERROR", "CRITICAL", "DEBUG")):
             return Step("lone", None, lone["type"], lone["text"])
         return None
+
+    def _remember(self, key: int, message: str) -> None:
+        """It may be what a traceback stands under."""
+        self._headings[key] = (self._seen, message[:200])
+        if len(self._headings) > 4 * OPEN_AT_ONCE:
+            self._headings.pop(next(iter(self._headings)))
 
     def _inside(self, block: Block, message: str) -> Step | None:
         bare = _GROUP.sub("", message) if message.lstrip().startswith(("|", "+")) else message

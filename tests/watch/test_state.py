@@ -614,3 +614,52 @@ def test_an_engine_in_a_program_of_ones_own_is_ready_without_a_server(text: str,
     assert state.view(T + 61).state == "loading"
     state.apply(said(62, text, pid=3))
     assert (state.view(T + 63).state, state.view(T + 63).phase) == ("ready", phase)
+
+
+UNKNOWN = [
+    "a line of a program that nobody knows",
+    "(Worker_TP0 pid=78) INFO 09-20 09:12:00 [x.py:1] Received request 1: x",
+    "(Worker_TP0 pid=78) INFO 09-20 09:12:00 [x.py:1] a line",
+    "(Other pid=5) a line",
+    "(Worker_TP0 pid=99) a line",
+    "Traceback (most recent call last):",
+    '  File "/a/vllm/x.py", line 3, in f',
+    "    f()",
+    "ValueError: no",
+    "Process EngineCore_0:",
+    "torch.OutOfMemoryError: CUDA out of memory.",
+    'INFO:     127.0.0.1:5 - "GET /v1/models HTTP/1.1" 200 OK',
+    "Engine core initialization failed. See root cause above.",
+]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(UNKNOWN), st.integers(0, 6), st.floats(-3, 3)), min_size=1, max_size=40),
+    st.integers(1, 40),
+)
+def test_lines_that_say_nothing_are_passed_over_without_a_difference(
+    rows: list[tuple[str, int, float]], step: int
+) -> None:
+    """A load of which nothing is known prints: the short way leaves all behind that the long way does."""
+
+    class Thorough(WatchState):
+        def _murmur(self, *_: object) -> bool:
+            return False
+
+    lines = [
+        JournalLine(at=T + number + late, text=text, pid=pid, invocation=INV, unit="vllm.service")
+        for number, (text, pid, late) in enumerate(rows)
+    ]
+    short, long = WatchState("h", "vllm.service"), Thorough("h", "vllm.service")
+    for start in range(0, len(lines), step):
+        assert short.apply_lines(lines[start : start + step]) == long.apply_lines(lines[start : start + step])
+    assert short.view(T + 100) == long.view(T + 100)
+    assert left(short) == left(long)
+
+
+def left(state: WatchState) -> tuple[object, ...]:
+    """What is remembered of the lines, for those to come."""
+    findings = state.findings
+    attempts = [(vars(one.load), one.ranks.all, one.ranks._host) for one in state.attempts.all]
+    traces = findings._traces
+    return attempts, findings._seen, findings._pids, traces._seen, traces._headings, traces._blocks, state.heard_at

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.chaos import footprint
+from tests.chaos.account import Account
 from tests.host.conftest import (
     Keyring,
     boot,
@@ -24,6 +28,8 @@ from tests.host.conftest import (
     service,
     target,
 )
+from tests.host.machine import Machine
+from tests.host.service import Service
 
 __all__ = ["boot", "keyring", "machine", "proxy", "pytest_runtest_makereport", "service", "target"]
 
@@ -49,6 +55,28 @@ def chance(request: pytest.FixtureRequest, seed: int) -> random.Random:
     """What is random in this test: the same for the same seed, whatever else runs."""
     name: Callable[[], str] | str = request.node.originalname
     return random.Random(f"{seed} {name}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if footprint.SEEN:
+        terminalreporter.section("memory and open files before the faults, and what was more of them after")
+        for line in footprint.SEEN:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
+async def account(machine: Machine, service: Service) -> Account:
+    """What the host says of itself, begun before anything of ours is on it."""
+    return await Account(machine, service).begin()
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> None:
+    """A folder of the test's own for whatever is temporary, its name short: sockets lie in it."""
+    folder = tempfile.mkdtemp(prefix="fl-")
+    monkeypatch.setenv("TMPDIR", folder)
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    pytestconfig.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))  # after hosts that were booted in it
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
-"""The host's clock is stepped: times in its journal go back by hours and forward by days.
-
-The real host of the other tests is a container: it shares this machine's clock, which no test may set, and may not set
-it itself. So the times are put into a real journal file, which the real journalctl follows.
-"""
+"""The host's clock is stepped: times in its journal go back by hours and forward by days."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,19 +11,52 @@ import pytest
 
 from probes.journal import JournalProbe
 from probes.readings import JournalLine
+from tests.chaos.account import Account
+from tests.chaos.clock import Clock
+from tests.chaos.watched import all_is_well, chatty, watched
+from tests.host.conftest import Keyring
+from tests.host.machine import Machine
+from tests.host.service import Service, fresh_name
 from tests.probes.hosts import Programs, Reader
 from tests.probes.journals import BOOTED, HAS_JOURNALCTL, INVOCATION, JOURNAL_REMOTE, said, write_journal
 from watch.explain import explain
 from watch.state import WatchState
 
-pytestmark = pytest.mark.skipif(
+needs_journal = pytest.mark.skipif(
     not (HAS_JOURNALCTL and JOURNAL_REMOTE.exists()), reason="needs journalctl and Debian's systemd-journal-remote"
 )
 
 UNIT = "vllm.service"
 
 
-async def test_every_line_in_the_order_of_the_journal(chance: random.Random, tmp_path: Path) -> None:
+async def test_the_clock_is_stepped(keyring: Keyring, boot: Callable[..., Machine], chance: random.Random) -> None:
+    """While lines of a load come; whatever the clock says, it is one load, and each line is there once."""
+    machine = boot("llm-clock")
+    clock = await Clock(machine).start()
+    target = keyring.add(machine.name, machine.port, machine.host_key)
+    service = Service(machine, fresh_name())
+    account = await Account(machine, service).begin()
+    service.write_server(chatty(8.0, 40))
+    async with watched(target, service.name) as seen:
+        await seen.linked()
+        await service.start()
+        await seen.lines_more(5)
+        await seen.footprint.take()
+        for step in (-chance.randint(60, 7200), chance.randint(3600, 200_000), -chance.randint(3600, 300_000)):
+            clock.step(step)
+            await seen.lines_more(chance.randint(20, 60))
+        await seen.until(lambda: seen.view.state == "ready", "ready")
+        await service.stop()
+        await seen.until(lambda: seen.view.state == "stopped", "the stop")
+        await seen.caught_up(account)
+        assert len(seen.view.loads) == 1
+    await all_is_well(account, seen.footprint, told=seen.told)
+    machine.power_off()
+
+
+@needs_journal
+async def test_every_line_in_the_order_of_a_journal_of_any_times(chance: random.Random, tmp_path: Path) -> None:
+    """The same with times put into a journal file, of which journalctl alone says in which order it holds them."""
     host = Programs(tmp_path)
     file = tmp_path / "journal" / "system.journal"
     file.parent.mkdir()

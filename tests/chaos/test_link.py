@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
+from tests.chaos.account import Account
 from tests.chaos.watched import Watched, all_is_well, chatty, watched
 from tests.host.machine import Machine
 from tests.host.proxy import Proxy
@@ -16,7 +16,7 @@ SECONDS = 14.0
 
 
 async def test_the_way_is_made_worse(
-    machine: Machine, proxy: Proxy, service: Service, chance: random.Random, tmp_path: Path
+    machine: Machine, proxy: Proxy, service: Service, account: Account, chance: random.Random
 ) -> None:
     """Delayed, throttled, cut, half-closed, refused, frozen, in any order."""
 
@@ -59,6 +59,7 @@ async def test_the_way_is_made_worse(
         await seen.linked()
         await service.start()
         await seen.lines_more(5)
+        await seen.footprint.take()
         for fault in faults:
             await fault(seen)
             await seen.linked()
@@ -66,19 +67,21 @@ async def test_the_way_is_made_worse(
         await seen.until(lambda: seen.view.state == "ready", "ready")
         await service.stop()
         await seen.until(lambda: seen.view.state == "stopped", "the stop")
-        await seen.caught_up(service)
+        await seen.caught_up(account)
     assert proxy.accepted >= 3
-    await all_is_well(machine, service, tmp_path)
+    await all_is_well(account, seen.footprint, told=seen.told)
 
 
 async def test_sshd_is_restarted(
-    machine: Machine, proxy: Proxy, service: Service, chance: random.Random, tmp_path: Path
+    machine: Machine, proxy: Proxy, service: Service, account: Account, chance: random.Random
 ) -> None:
     """The daemon with its logins, and at a random moment of an attempt to log in again."""
     service.write_server(chatty(6.0, 40))
     async with watched("far", service.name) as seen:
         await seen.linked()
         await service.start()
+        await seen.lines_more(5)
+        await seen.footprint.take()
         for _ in range(3):
             await seen.lines_more(20)
             await machine.do("systemctl", "restart", "ssh.service")
@@ -88,6 +91,6 @@ async def test_sshd_is_restarted(
             await seen.linked()
         await seen.until(lambda: seen.view.state == "ready", "ready")
         await service.stop()
-        await seen.caught_up(service)
+        await seen.caught_up(account)
     assert seen.links.count("down") >= 2
-    await all_is_well(machine, service, tmp_path)
+    await all_is_well(account, seen.footprint, told=seen.told)

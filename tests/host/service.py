@@ -91,6 +91,10 @@ class Service:
     async def restart(self) -> None:
         await self.machine.do(*self.systemctl("restart", "--no-block", self.name))
 
+    async def signal(self, name: str) -> None:
+        """To every process of it: STOP, CONT, KILL."""
+        await self.machine.do(*self.systemctl("kill", f"--signal={name}", "--kill-whom=all", self.name))
+
     async def shows(self, name: str) -> str:
         said = await self.machine.do(*self.systemctl("show", "--value", f"--property={name}", self.name))
         return said.text.strip()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import resource
+import subprocess
+import sys
 import time
 
 from bench.figures import Figure
 from bench.terminal import Terminal
-from bench.watched import cpu_share, host, resident, start, unit, watching
+from bench.watched import cpu_seconds, cpu_share, host, resident, start, unit, watching
 
 LINES = 1_000_000
 MEMORY = 80.0
@@ -40,6 +43,7 @@ def _figures(lines: int, words: str, allowed: float) -> list[Figure]:
         floor = time.monotonic() - began
         with watching(service, home) as terminal:
             first = terminal.until(f"number {lines} of", limit=LIMIT)
+            spent = cpu_seconds(terminal.process.pid)
             terminal.until("reading back-log")
             behind = _settled(terminal, lines)
             full = resident(terminal.process.pid)
@@ -65,6 +69,13 @@ def _figures(lines: int, words: str, allowed: float) -> list[Figure]:
             good=first <= 2,
         ),
         Figure(
+            name=f"{words}, CPU time until the newest is on the screen",
+            value=spent,
+            unit="s",
+            floor=_bare_import(),
+            floor_name="python -c 'import asyncssh, textual.app'",
+        ),
+        Figure(
             name=f"{words}, until all of them are read",
             value=behind,
             unit="s",
@@ -84,3 +95,11 @@ def _settled(terminal: Terminal, lines: int) -> float:
             raise TimeoutError("the back-log was never read to its end")
         terminal.read(0.5)
     return time.monotonic() - terminal.began
+
+
+def _bare_import() -> float:
+    """CPU seconds: what any such program spends before its first line."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "import asyncssh, textual.app"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -10,6 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from probes.clock import Clock
 from probes.entry import FIELDS
@@ -26,8 +27,8 @@ HEAD = 400
 PATIENCE = 2.0
 """Seconds that the rest of the stream waits for the newest lines, when its head is there."""
 
-GRACE = 0.25
-"""Seconds that it waits once more when they were given out: they are drawn before a million others are read."""
+DRAW_WAIT = 2.0
+"""Seconds that it waits once more for them to be drawn, where there is a screen, before a million others are read."""
 
 HEAD_WAIT = 0.2
 """Seconds after which the newest are shown with less of the head, where the link is slow."""
@@ -94,17 +95,12 @@ class Ahead:
 
     async def first(self, decoder: ExportDecoder) -> list[Reading]:
         """Before the stream is read on: where its head is there and the newest lines are not, wait for them a little.
-        What is to be shown then; ``rest`` when it has been taken."""
+        What is to be shown then."""
         if self.over or self.shown or self._waited or decoder.records < HEAD or self._task is None:
             return []
         self._waited = True
         await asyncio.wait({self._task}, timeout=PATIENCE)
         return self.take(decoder)
-
-    async def rest(self) -> None:
-        """Leave time for what was given out to be drawn."""
-        if self.shown:
-            await asyncio.sleep(GRACE)
 
     def take(self, decoder: ExportDecoder, *, silent: bool = False) -> list[Reading]:
         """What is to be shown now. ``decoder``: of the stream, which tells how far that is; ``silent``: it gave
@@ -194,3 +190,10 @@ class Ahead:
         number = 2 if first[1] == here[1] == newest[1] else 3
         start, now, end = (int(place[number], 16) for place in (first, here, newest))
         return min(max((now - start) / (end - start), 0.0), 1.0) if end > start else 0.0
+
+
+async def within(event: asyncio.Event, limit: float) -> None:
+    """Wait for it, at most ``limit`` real seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit):
+            await event.wait()

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from probes.ahead import Ahead
+from probes.ahead import DRAW_WAIT, Ahead, within
 from probes.beginning import Beginning, beginning
 from probes.clock import SYSTEM, Clock
 from probes.entry import FIELDS, SUPPRESSED
@@ -62,7 +62,8 @@ def matches(unit: str, uid: str = "") -> list[str]:
 class JournalProbe:
     """``unit``: its full name. ``invocation``: of the start attempt whose first line is the beginning; empty: the
     current or last one, which is asked of systemd, and of the journal where systemd has forgotten the unit. ``since``:
-    begin there instead (UTC seconds, or what ``journalctl --since`` takes).
+    begin there instead (UTC seconds, or what ``journalctl --since`` takes). ``drawn``: set by a screen when it shows
+    lines; a long back-log is read on then.
 
     ``batches()`` runs one ``journalctl``; called again after it ended or failed, it goes on after the last record.
     """
@@ -76,9 +77,11 @@ class JournalProbe:
         invocation: str = "",
         since: float | str | None = None,
         clock: Clock = SYSTEM,
+        drawn: asyncio.Event | None = None,
     ) -> None:
         self._host = host
         self._unit = unit
+        self._drawn = drawn
         self._user = user
         self._uid = ""
         self._invocation = invocation
@@ -150,7 +153,8 @@ class JournalProbe:
                     yield out
                 if newest := await ahead.first(decoder):
                     yield newest
-                    await ahead.rest()
+                    if self._drawn is not None:
+                        await within(self._drawn, DRAW_WAIT)
             status = await stream.wait()
         rest: list[Reading] = [*decoder.flush()] if follow or status else []
         if rest:

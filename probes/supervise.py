@@ -7,11 +7,11 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from probes.ahead import GRACE
+from probes.ahead import DRAW_WAIT, within
 from probes.arguments import arguments
 from probes.clock import SYSTEM, Clock
 from probes.endpoint import Endpoint, endpoint_from, endpoint_of
@@ -51,8 +51,8 @@ class Supervisor:
     ``journalctl --since`` takes; None: from the current invocation's first line. ``api_key``: sent to the server,
     never recorded; None: what the operator's environment has as FIRSTLIGHT_API_KEY. ``gpu``: ``auto`` (NVML in
     process for ``local``; else the NVML agent, then ``nvidia-smi``), ``nvidia-smi``, or ``none``. ``tls_ca``,
-    ``tls_verify``: whom https to the server trusts, as ``Endpoint``. Raises
-    ``endpoint.BadEndpoint`` for what is no URL.
+    ``tls_verify``: whom https to the server trusts, as ``Endpoint``. ``drawn``: set by a screen when it shows lines;
+    what can wait is asked after that. Raises ``endpoint.BadEndpoint`` for what is no URL.
 
     At most six channels of the host: journal, unit, GPU, storage, HTTP, and one for what is asked seldom.
     The host stays the caller's: it is not closed here.
@@ -72,6 +72,7 @@ class Supervisor:
         gpu_interval: float = INTERVAL,
         tls_ca: str = "",
         tls_verify: bool = True,
+        drawn: asyncio.Event | None = None,
     ) -> None:
         self._host = OneAtATime(host)
         self._name = full_name(unit)
@@ -79,12 +80,13 @@ class Supervisor:
         self._api_key = os.environ.get(API_KEY, "") if api_key is None else api_key
         self._given = endpoint_from(endpoint) if endpoint else None
         self._tls_ca, self._tls_verify = tls_ca, tls_verify
+        self._drawn = drawn
         self._way = gpu
         self._unit = UnitProbe(self._host, unit, user=user, clock=clock)
         self.clock: Clock = HostClock(clock, self._unit)
         self._gpu = GpuProbe(self._host, clock=self.clock, way=gpu, interval=gpu_interval)
         self._io = IoProbe(self._host, clock=self.clock)
-        self._journal = JournalProbe(self._host, self._name, user=user, since=since, clock=self.clock)
+        self._journal = JournalProbe(self._host, self._name, user=user, since=since, clock=self.clock, drawn=drawn)
         self._serving: ServingProbe | None = None
         self._serving_task: asyncio.Task[None] | None = None
         self._last_unit: UnitReading | None = None
@@ -129,7 +131,7 @@ class Supervisor:
             await self.close()
 
     async def first_lines(self) -> None:
-        """Return once the newest lines were told, or their time is over: what can wait is asked after them."""
+        """Return once the newest lines were told (and drawn), or their time is over: what can wait is asked after them."""
         await self._lines_came.wait()
 
     def poke(self) -> None:
@@ -245,10 +247,8 @@ class Supervisor:
     async def _lines(self) -> AsyncIterator[list[Reading]]:
         """The journal is asked beside the unit, and told after it."""
         async with aclosing(self._journal.batches()) as batches:  # type: ignore[type-var]
-            with suppress(TimeoutError):
-                first = await anext(batches, None)
-                async with asyncio.timeout(UNIT_WAIT):
-                    await self._unit_known.wait()
+            first = await anext(batches, None)
+            await within(self._unit_known, UNIT_WAIT)
             if first is not None:
                 yield first
             async for batch in batches:
@@ -257,10 +257,9 @@ class Supervisor:
     async def _turn(self) -> None:
         """The turn of all else comes without lines too, where a unit is silent or its journal is slow."""
         await self._unit_known.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINES_WAIT):
-                await self._journal.told_newest.wait()
-                await asyncio.sleep(GRACE)
+        await within(self._journal.told_newest, LINES_WAIT)
+        if self._drawn is not None:
+            await within(self._drawn, DRAW_WAIT)
         self._lines_came.set()
 
     def _learn(self, batch: list[Reading]) -> None:

@@ -108,6 +108,9 @@ class Firstlight(BaseApp[int]):
 
     # -- what is shown
 
+    def attended(self) -> None:
+        self.main.courtesy.ask()
+
     def flush(self) -> None:
         """Show everything that came."""
         self.main.flush()
@@ -117,6 +120,9 @@ class Firstlight(BaseApp[int]):
             for alert in changes(self._before, view):
                 speak(alert, self.alerts, self._write, self.bell)
         self._before = view
+        drawn = self.desk.drawn if self.desk is not None else None
+        if drawn is not None and not drawn.is_set() and (view.lines or _reads_journal(view)):
+            self.call_after_refresh(drawn.set)
         if self.conductor is not None:
             self.conductor.see(view)
         if self.bencher is not None:
@@ -217,6 +223,10 @@ class Firstlight(BaseApp[int]):
         why = self.why_not(what) if acts else ""
         if why and key.command:
             yield SystemCommand(key.command, why, lambda: self.notify(why, severity="warning", markup=False))
+
+
+def _reads_journal(view: View) -> bool:
+    return any(source.probe == "journal" for source in view.sources)
 
 
 def _runner(app: Firstlight, action: str, node: DOMNode) -> Callable[[], Awaitable[None]]:

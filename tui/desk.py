@@ -5,6 +5,7 @@ A replay and the demo have none: what needs a desk hides there.
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import socket
 from collections.abc import Awaitable, Callable
@@ -29,7 +30,8 @@ class Desk:
     """``name``: of the deployment in the configuration, "" for one given by target and unit. ``history``: None where
     it cannot be opened; ``no_history`` says why. ``read_only``: nothing may be changed on the host. ``elsewhere``:
     opens a watch of another unit of the same host; it raises ``Ending``. ``first_lines``: returns once the watch has
-    told its first lines, or none are to be waited for: what is asked for later acts is asked after them."""
+    told its first lines, or none are to be waited for: what is asked for later acts is asked after them. ``drawn``: to
+    be set when the screen shows lines."""
 
     host: Host
     watching: Watching
@@ -43,6 +45,7 @@ class Desk:
     read_only: bool = False
     elsewhere: Callable[[str], Awaitable[Desk]] | None = None
     first_lines: Callable[[], Awaitable[object]] = _at_once
+    drawn: asyncio.Event | None = None
 
     @property
     def title(self) -> str:

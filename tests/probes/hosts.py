@@ -151,6 +151,8 @@ class PlainHost:
             yield PlainStream(process, self)
         finally:
             self._kill(process)
+            while process.stdout and await process.stdout.read(1 << 20):
+                continue  # asyncio waits for the end of a pipe that it stopped reading while it was full
             await process.wait()
             self._running.discard(process)
 

@@ -47,13 +47,15 @@ async def live(
     keep: bool = True,
     gpu_interval: float = 0.0,
     begun: Supervisor | None = None,
+    drawn: asyncio.Event | None = None,
 ) -> AsyncIterator[Desk]:
     """A watch of a unit, recorded and kept in the history. The recording is complete when the context ends. ``record``:
     None: as configured. ``keep``: False: nothing is recorded or can be read back, and no hooks fire: a watch for
     figures alone. ``gpu_interval``: seconds between two samples of the GPUs at least.
-    ``begun``: its probes, where they have been begun already."""
+    ``begun``: its probes, where they have been begun already. ``drawn``: set when a screen shows lines, which is waited
+    for with all that can wait; None: there is none."""
     unit, endpoint = deployment.unit, deployment.endpoint
-    supervisor = begun or supervised(host, deployment, config, since=since, gpu_interval=gpu_interval)
+    supervisor = begun or supervised(host, deployment, config, since=since, gpu_interval=gpu_interval, drawn=drawn)
     record = keep and (config.defaults.record if record is None else record)
     redactor = _redactor(config)
     tape: SessionWriter | Unkept = Unkept(redactor)
@@ -88,6 +90,7 @@ async def live(
             history=history,
             no_history=reason,
             first_lines=supervisor.first_lines,
+            drawn=drawn,
             read_only=read_only or deployment.read_only or config.defaults.read_only,
         )
     except Ending:

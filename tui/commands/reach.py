@@ -3,6 +3,8 @@ that the host is asked while the rest of the program is still being loaded."""
 
 from __future__ import annotations
 
+import asyncio
+
 from probes.endpoint import BadEndpoint
 from probes.host import Host, HostError
 from probes.hosts import open_host
@@ -20,9 +22,15 @@ def open_target(target: str) -> Host:
 
 
 def supervised(
-    host: Host, deployment: Deployment, config: Config, *, since: str | None = None, gpu_interval: float = 0.0
+    host: Host,
+    deployment: Deployment,
+    config: Config,
+    *,
+    since: str | None = None,
+    gpu_interval: float = 0.0,
+    drawn: asyncio.Event | None = None,
 ) -> Supervisor:
-    """Its probes, not begun. ``gpu_interval``: as ``live``. Raises Ending for an endpoint that is none."""
+    """Its probes, not begun. ``gpu_interval``, ``drawn``: as ``live``. Raises Ending for an endpoint that is none."""
     try:
         return Supervisor(
             host,
@@ -33,6 +41,7 @@ def supervised(
             gpu_interval=max(gpu_interval, config.defaults.gpu_interval),
             tls_ca=deployment.tls_ca,
             tls_verify=deployment.tls_verify,
+            drawn=drawn,
         )
     except BadEndpoint as error:
         raise Ending(Exit.USAGE, str(error), "firstlight watch --help has an example.") from None

@@ -11,6 +11,7 @@ import asyncio
 import importlib
 import sys
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from probes.command import plain
@@ -50,11 +51,12 @@ async def _run(
     read_only: bool,
 ) -> Exit:
     """The host is reached and asked for its lines first; the program is loaded meanwhile."""
-    begun = supervised(host, deployment, config, since=since)
+    drawn = asyncio.Event()
+    begun = supervised(host, deployment, config, since=since, drawn=drawn)
     begun.start()
     try:
         await asyncio.to_thread(importlib.import_module, "tui.commands.live")
-        return await _shown(begun, host, deployment, config, name=name, record=record, read_only=read_only)
+        return await _shown(begun, drawn, host, deployment, config, name=name, record=record, read_only=read_only)
     finally:
         await begun.close()
         await host.close()
@@ -62,6 +64,7 @@ async def _run(
 
 async def _shown(
     begun: Supervisor,
+    drawn: asyncio.Event,
     host: Host,
     deployment: Deployment,
     config: Config,
@@ -75,11 +78,10 @@ async def _shown(
     from watch.session.shelf import beside_of
 
     def open_one(wanted: Deployment, called: str) -> AbstractAsyncContextManager[Desk]:
-        first = wanted is deployment
-        way = host if first else open_target(wanted.target)
-        return live(
-            way, wanted, config, name=called, record=record, read_only=read_only, begun=begun if first else None
-        )
+        kept = partial(live, name=called, record=record, read_only=read_only)
+        if wanted is deployment:
+            return kept(host, wanted, config, begun=begun, drawn=drawn)
+        return kept(open_target(wanted.target), wanted, config)
 
     async with Watches(config, open_one) as watches:
         desk = await watches.open(deployment, name)

@@ -17,6 +17,10 @@ OUTPUT_LIMIT = 16 * 1024 * 1024
 GREETING_LIMIT = 4 * 1024
 NOISE_LIMIT = 1024 * 1024
 """bytes of start-up noise after which no command is expected any more."""
+ENDLESS = 64 * 1024 * 1024
+"""bytes of output of a command that is run to its end, and of any command's errors, after which no end is expected."""
+STATUS_SECONDS = 30.0
+"""A command whose output has ended ends itself within so long, or is given up: its end may never be told."""
 
 HIGH_WATER = 1024 * 1024
 LOW_WATER = 256 * 1024
@@ -88,6 +92,7 @@ class RunningCommand(ABC):
         self._held = 0
         self._paused = False
         self._tail = bytearray()
+        self._errors = 0
         self._status: int | None = None
         self._over = False
         self._failure: HostError | None = None
@@ -115,6 +120,9 @@ class RunningCommand(ABC):
         """Standard error has arrived."""
         self._tail += self._err.feed(data)
         del self._tail[:-STDERR_TAIL]
+        self._errors += len(data)
+        if self._errors > ENDLESS:
+            self.fail(endless(self.argv, self.where, "errors"))
 
     def set_status(self, status: int) -> None:
         """The exit status has arrived, as ``sh`` gives it: 128 and more for a signal."""
@@ -134,6 +142,8 @@ class RunningCommand(ABC):
                 self._failure = self._no_command()
             self._news.set()
             self._settle()
+            if not self._ended.is_set():
+                asyncio.get_running_loop().call_later(STATUS_SECONDS, self._unsettled)
 
     def fail(self, failure: HostError) -> None:
         """The command is out of reach. What arrived before can still be read."""
@@ -149,6 +159,11 @@ class RunningCommand(ABC):
 
     def resume_writing(self) -> None:
         self._writable.set()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has come to the command itself."""
+        return self._out.found
 
     @property
     def has_status(self) -> bool:
@@ -236,6 +251,14 @@ class RunningCommand(ABC):
             self._ended.set()
             self._writable.set()
 
+    def _unsettled(self) -> None:
+        self.fail(
+            HostError(
+                f"`{shown(self.argv)}` on {self.where} ended its output, but not itself within {STATUS_SECONDS:g} s.",
+                "It is tried again; if it stays so, look at the SSH server there.",
+            )
+        )
+
     def _no_command(self) -> HostError:
         said = plain((self._out.all_noise() + b" " + self.stderr).decode("utf-8", "replace"))
         words = f": it said “{said}”" if said else " and said nothing"
@@ -246,8 +269,17 @@ class RunningCommand(ABC):
         )
 
 
+def endless(argv: Sequence[str], where: str, what: str) -> HostError:
+    """Why a command was ended that says and says."""
+    return HostError(
+        f"`{shown(argv)}` on {where} wrote more than {ENDLESS >> 20} MiB of {what}; it was ended.",
+        "Run it there yourself to see what it says; something else may stand in its place.",
+    )
+
+
 async def complete(command: RunningCommand, stdin: bytes, limit: float, seen: Callable[[str], None]) -> Completed:
-    """Feed and read a command to its end: what ``Host.run`` returns. CommandTimeout after ``limit`` seconds.
+    """Feed and read a command to its end: what ``Host.run`` returns. CommandTimeout after ``limit`` seconds, HostError
+    for output without an end.
 
     ``seen`` is told what a start-up file printed.
     """
@@ -261,6 +293,8 @@ async def complete(command: RunningCommand, stdin: bytes, limit: float, seen: Ca
                     if size < OUTPUT_LIMIT:
                         kept.append(chunk[: OUTPUT_LIMIT - size])
                     size += len(chunk)
+                    if size > ENDLESS:
+                        raise endless(command.argv, command.where, "output")
                 status = await command.wait()
             finally:
                 if feeding:

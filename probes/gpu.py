@@ -30,6 +30,8 @@ HUNG = 15.0
 REST = 120.0
 """Seconds until a stuck driver is asked again: what hangs in the kernel cannot be ended, and must not pile up."""
 PROCESSES = 10.0
+MOST_SAID = 20
+"""Complaints of one nvidia-smi that are told; a broken driver has three or four."""
 
 APPS = r"""
 out=$(nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv 2>&1); status=$?
@@ -104,7 +106,7 @@ class GpuProbe:
                     self._gpus.update(decoder.uuids)
                     yield reading
                 for trouble in decoder.troubles:
-                    if decoder.rows and trouble not in said:
+                    if decoder.rows and trouble not in said and len(said) < MOST_SAID:
                         said.add(trouble)
                         yield ProbeReading(
                             at=self._clock.now(),
@@ -115,6 +117,12 @@ class GpuProbe:
                         )
                 if decoder.rows:
                     decoder.troubles.clear()
+                if decoder.lost:
+                    raise ProbeFailed(
+                        "What nvidia-smi says here are no figures, however long one reads",
+                        "Run it there yourself: another program may stand in its place (`command -v nvidia-smi`).",
+                        state="missing",
+                    )
                 if time.monotonic() - last > HUNG:
                     raise hung("nvidia-smi")
             status = await stream.wait()

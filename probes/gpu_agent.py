@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from probes.host import Host, HostError
+from probes.nvidia_smi import LONGEST, MOST_GPUS
 from probes.nvml_agent import FIELDS
 from probes.readings import UNDECODABLE, GpuDevice, GpuProcess, GpuProcesses, GpuReading, ProbeReading, Reading
 
@@ -32,6 +33,10 @@ exec(compile(b, "firstlight", "exec"))
 """Reads the agent from standard input, by length since the input stays open: its end is what ends the agent."""
 
 MAX_LINE = 4 << 20
+MOST_NOISE = 1000
+"""Lines that are none of the agent's after which it is no agent that speaks."""
+MOST_KNOWN = 4096
+"""Processes whose names are kept."""
 KEEP = {
     "name", "uuid", "bus", "total", "power_limit", "pcie_gen_max", "pcie_width_max", "pcie_rx_mbs", "pcie_tx_mbs",
     "energy_j", "mig",
@@ -58,6 +63,11 @@ class AgentDecoder:
         self._last: tuple[GpuDevice, ...] = ()
         self._processes: tuple[GpuProcess, ...] | None = None
 
+    @property
+    def lost(self) -> bool:
+        """Whether it says nothing that could be the agent's."""
+        return self.noise > MOST_NOISE
+
     def feed(self, data: bytes) -> list[Reading]:
         """The readings that these bytes complete, in order."""
         lines = (self._rest + data).split(b"\n")
@@ -69,6 +79,8 @@ class AgentDecoder:
         for line in lines:
             if not line.strip():
                 continue
+            if self.lost:
+                break
             try:
                 record = msgspec.json.decode(line, type=dict[str, Any])
                 out += self._record(record)
@@ -90,11 +102,13 @@ class AgentDecoder:
         if "hung" in record:
             hung = float(record["hung"])
             return [GpuReading(at=at, devices=self._last, source="nvml", driver=self.driver, hung=hung)]
-        devices = tuple(self._device(row) for row in record["g"])
+        devices = tuple(self._device(row) for row in record["g"][:MOST_GPUS])
         for pid, facts in (record.get("who") or {}).items():
             name, unit, user, started, state = facts
-            self._who[int(pid)] = (str(name), str(unit), str(user), float(started), str(state))
-        processes = tuple(self._process(*row) for row in record["p"])
+            self._who[int(pid)] = (_name(name), _name(unit), _name(user), float(started), _name(state))
+        processes = tuple(self._process(*row) for row in record["p"][:MOST_KNOWN])
+        if len(self._who) > MOST_KNOWN:
+            self._who = {one.pid: self._who[one.pid] for one in processes if one.pid in self._who}
         self._last = devices
         out: list[Reading] = [GpuReading(at=at, devices=devices, source="nvml", driver=self.driver)]
         if processes != self._processes:
@@ -104,6 +118,8 @@ class AgentDecoder:
 
     def _device(self, row: list[Any]) -> GpuDevice:
         index = int(row[0])
+        if not 0 <= index < MOST_GPUS:
+            raise ValueError(f"no host has a GPU {index}")
         values = dict(zip(FIELDS, row[1:], strict=True))
         kept = self._kept.setdefault(index, {})
         for name in KEEP:
@@ -123,6 +139,10 @@ class AgentDecoder:
         )
 
 
+def _name(said: object) -> str:
+    return str(said)[:LONGEST]
+
+
 async def gpu_agent(host: Host, pythons: Sequence[str], interval: float = 1.0) -> AsyncIterator[list[Reading]]:
     """Samples of all GPUs every ``interval`` seconds, until the link is lost (LinkDown) or the agent ends.
 
@@ -139,6 +159,8 @@ async def gpu_agent(host: Host, pythons: Sequence[str], interval: float = 1.0) -
                 batch = decoder.feed(chunk)
                 if batch:
                     yield batch
+                if decoder.lost:
+                    raise NoAgent(f"No NVML here ({python} answers what nobody asked)", "nvidia-smi is asked instead.")
             if decoder.driver:
                 status = await stream.wait()
                 why = _last_line(stream.stderr) or f"exit status {status}"

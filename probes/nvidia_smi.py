@@ -50,6 +50,14 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _HANDLE = re.compile(r"Unable to determine the device handle for (?:GPU ?)?(?P<bus>[0-9A-Fa-f:.]+?):? (?P<why>.+)")
 _FIELD = re.compile(r'Field "(?P<field>[\w.]+)" is not a valid field')
 MAX_LINE = 64 << 10
+MOST_NOISE = 2000
+"""Lines that are no rows, between two that are, after which it is no nvidia-smi that speaks."""
+MOST_TROUBLES = 50
+"""Complaints kept until they are taken away."""
+MOST_GPUS = 256
+"""Devices of one host, MIG slices included: sixteen GPUs with seven each are 112."""
+LONGEST = 120
+"""Characters of a name."""
 
 
 class Trouble(Struct, frozen=True):
@@ -142,6 +150,11 @@ class SmiDecoder:
         self._driver = ""
         self._seen: dict[str, GpuDevice] = {}
 
+    @property
+    def lost(self) -> bool:
+        """Whether what it says is nothing to wait for a row in."""
+        return self.noise > MOST_NOISE
+
     def feed(self, data: bytes, at: float) -> list[GpuReading]:
         """The rounds that these bytes complete. ``at``: when they arrived."""
         lines = (self._rest + data).split(b"\n")
@@ -151,6 +164,8 @@ class SmiDecoder:
             self.noise += 1
         out: list[GpuReading] = []
         for raw in lines:
+            if self.lost:
+                break
             if len(raw) <= MAX_LINE:
                 self._line(_ESCAPES.sub("", raw.decode("utf-8", "backslashreplace")).strip(), at, out)
             else:
@@ -163,23 +178,31 @@ class SmiDecoder:
 
     def close(self) -> list[GpuReading]:
         """The end: a last line without a newline, and the round that it leaves unfinished."""
-        out = self.feed(b"\n", self._at)
+        out = self.feed(b"\n", self._at) if self._rest else []
         return out + self._emit()
 
     def _line(self, line: str, at: float, out: list[GpuReading]) -> None:
         if not line:
+            self.noise += 1
             return
         fields = [field.strip() for field in line.split(", ")]
         columns = [_COLUMNS.get(_UNIT.sub("", field), "") for field in fields]
         if sum(map(bool, columns)) >= 2 or (len(fields) == 1 and columns[0]):
             out += self._emit()
             self._columns = columns
+            self.noise += 1
             return
         if self._columns and len(fields) == len(self._columns):
-            device = self._device(dict(zip(self._columns, fields, strict=True)))
+            values = dict(zip(self._columns, fields, strict=True))
+            place = values.get("index", "")
+            if len(place) < 5 and place.isdecimal() and int(place) >= MOST_GPUS:
+                return
+            device = self._device(values)
             if device is not None:
+                self.noise = 0
                 self._take(device, at, out)
                 return
+        self.noise += 1
         self._complaint(line, at, out)
 
     def _device(self, values: dict[str, str]) -> GpuDevice | None:
@@ -190,7 +213,7 @@ class SmiDecoder:
         complaints: list[str] = []
         for name, text in values.items():
             if name in _TEXTS:
-                known[name] = "" if _ABSENT.fullmatch(text) else text
+                known[name] = "" if _ABSENT.fullmatch(text) else text[:LONGEST]
                 continue
             if name == "driver":
                 self._driver = text if re.fullmatch(r"[\d.]{1,40}", text) else self._driver
@@ -217,6 +240,9 @@ class SmiDecoder:
             out += self._emit()
         if not self._round:
             self._at = at
+        if len(self.uuids) > MOST_GPUS or len(self._seen) > MOST_GPUS:
+            self.uuids.clear()
+            self._seen.clear()
         if device.uuid:
             self.uuids[device.uuid] = device.index
         if device.bus:
@@ -244,8 +270,7 @@ class SmiDecoder:
             self.troubles.append(trouble)
         elif self._columns:
             self.troubles.append(Trouble(f"nvidia-smi says: {line[:200]}"))
-        else:
-            self.noise += 1
+        del self.troubles[MOST_TROUBLES:]
 
 
 def _bus(text: str) -> str:

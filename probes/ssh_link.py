@@ -33,6 +33,8 @@ OPEN_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 """A server that sends something, but neither answers nor gives any output for so long, is of no use; one that is
 silent is given up long before. An answer may wait behind megabytes of output on a slow link."""
+BEGIN_SECONDS = 60.0
+"""for a login shell to come to our command; those that cannot wait so long have limits of their own."""
 CLOSE_SECONDS = 2.0
 LOOPBACK = "127.0.0.1"
 
@@ -102,9 +104,20 @@ class SshCommand(RunningCommand, asyncssh.SSHClientSession[bytes]):
         super().__init__(argv, token, where)
         self._why = ended
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self._beginning: asyncio.TimerHandle | None = None
 
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         self._channel = chan
+        self._beginning = asyncio.get_running_loop().call_later(BEGIN_SECONDS, self._not_begun)
+
+    def _not_begun(self) -> None:
+        if not self.begun:
+            self.fail(
+                CommandTimeout(
+                    f"The login shell on {self.where} did not come to `{shown(self.argv)}` within {BEGIN_SECONDS:g} s.",
+                    "The host is overloaded, or a start-up file of the shell waits for something.",
+                )
+            )
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         if datatype == asyncssh.EXTENDED_DATA_STDERR:
@@ -123,6 +136,8 @@ class SshCommand(RunningCommand, asyncssh.SSHClientSession[bytes]):
         self.set_signal(getattr(signals, f"SIG{signal}", signals.SIGHUP))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._beginning:
+            self._beginning.cancel()
         if exc is None and self.has_status:
             self.finish_output()
         self.fail(self._why(exc))
@@ -335,7 +350,7 @@ class Link:
                 f"{self.where} refuses another channel on this connection (MaxSessions); the link is fine.",
                 "It is tried again when one is free. Fewer sources, or a higher MaxSessions in sshd_config, help.",
             ) from error
-        except (asyncssh.Error, OSError) as error:
+        except Exception as error:  # noqa: BLE001 a server's bytes, or a close in its midst, make asyncssh raise anything
             raise self._ended(error) from None
 
 

@@ -25,6 +25,12 @@ _MOST_POSITIONS = 64
 """Positions of a draft that are told apart; nothing drafts more tokens a step."""
 
 
+MOST_ENGINES = 64
+"""Engines that are told apart; those beyond count as if they had no name."""
+_MOST_BOUNDS = 200
+"""Bounds of one figure's histogram; vLLM has up to thirty."""
+
+
 class Figure(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of the table."""
 
@@ -87,16 +93,28 @@ def read_page(samples: Iterable[Sample]) -> Page:
         first[figure.key] = min(place, first.get(figure.key, place))
     gauges: dict[tuple[str, str], float] = {}
     series: dict[Series, float] = {}
+    engines: set[str] = set()
+    bounds: dict[str, set[float]] = {}
     for sample, figure, place, kind in known:
-        if place != first[figure.key] or math.isnan(sample.value):
+        if place != first[figure.key] or not math.isfinite(sample.value):
             continue
-        engine = sample.labels.get("engine", "")
+        engine = sample.labels.get("engine", "")[:MOST_ENGINES]
+        if engine not in engines and len(engines) < MOST_ENGINES:
+            engines.add(engine)
+        elif engine not in engines:
+            engine = ""
         if figure.kind in ("gauge-sum", "gauge-mean"):
             at = figure.key, engine
             gauges[at] = gauges.get(at, 0.0) + sample.value
             continue
         part = _part(sample, figure.kind, kind)
         if part is not None:
+            if figure.kind == "histogram":
+                of = bounds.setdefault(figure.key, set())
+                of.add(part)
+                if len(of) > _MOST_BOUNDS:
+                    of.discard(part)
+                    continue
             grows = figure.key, engine, part
             series[grows] = series.get(grows, 0.0) + sample.value
     return Page(gauges=gauges, series=series)

@@ -7,6 +7,7 @@ them (a value that falls has begun again at zero), then added over engines; perc
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -16,6 +17,8 @@ from watch.quantiles import quantile
 from watch.view import EngineView, ServingView
 
 WINDOW = 60.0
+MOST_SERIES = 50_000
+"""Series that are remembered, though the page of now has them no more."""
 
 
 def barred(reading: HealthReading) -> str:
@@ -80,6 +83,9 @@ class Serving:
             known = self._pages[-1]
             grown = {**known.grown, **grown}
             page = Page(gauges={**known.page.gauges, **page.gauges}, series={**known.page.series, **page.series})
+        if len(self._last) > MOST_SERIES:
+            self._last = {series: self._last[series] for series in page.series}
+            self._before = {series: self._before[series] for series in page.series if series in self._before}
         self._pages.append(_At(reading.at, page, grown))
         while len(self._pages) > 2 and reading.at - self._pages[1].at >= WINDOW:
             self._pages.popleft()
@@ -115,6 +121,9 @@ class Serving:
     def _made(self) -> ServingView:
         new, old = self._pages[-1], self._pages[0]
         window = _Window(new, old)
+        by_engine: dict[str, dict[Series, float]] = {}
+        for series, value in new.grown.items():
+            by_engine.setdefault(series[1], {})[series] = value
         page = new.page
         names = {engine for _, engine in page.gauges} | {engine for _, engine, _ in page.series}
         engines = sorted((name for name in names if name), key=lambda name: (len(name), name))
@@ -143,7 +152,9 @@ class Serving:
             acceptance_length=1 + accepted / drafts if drafts and accepted is not None else None,
             per_position=window.positions("accepted by position", drafts),
             engines=tuple(engines),
-            each=tuple(_engine(name, _Window(new, old, name)) for name in engines) if len(engines) > 1 else (),
+            each=tuple(_engine(name, _Window(new, old, name, by_engine.get(name, {}))) for name in engines)
+            if len(engines) > 1
+            else (),
             window=new.at - old.at,
             error=self.error,
             cut=self._cut,
@@ -153,18 +164,18 @@ class Serving:
 
 class _Window:
     """What happened between two pages; of the whole life of the server where they are the same one. ``engine``: of
-    this one only, else of all together."""
+    this one only, whose series are ``of_engine``, else of all together."""
 
-    def __init__(self, new: _At, old: _At, engine: str | None = None) -> None:
+    def __init__(
+        self, new: _At, old: _At, engine: str | None = None, of_engine: Mapping[Series, float] | None = None
+    ) -> None:
         self._seconds = new.at - old.at
         self._gauges = {at: v for at, v in new.page.gauges.items() if engine is None or at[1] == engine}
         self._now: dict[str, float] = {}
         self._parts: dict[str, dict[float, float]] = {}
         alone = new is old
-        for series, value in new.grown.items():
-            key, of, part = series
-            if engine is not None and of != engine:
-                continue
+        for series, value in (new.grown if of_engine is None else of_engine).items():
+            key, _, part = series
             grown = new.page.series.get(series, 0.0) if alone else value - old.grown.get(series, 0.0)
             parts = self._parts.setdefault(key, {})
             parts[part] = parts.get(part, 0.0) + max(0.0, grown)

@@ -127,7 +127,7 @@ async def key_changes(connection: Connection) -> None:
     while connection._transport is not None:
         connection._send_kexinit()
         connection._kexinit_sent = True
-        while not connection._kex_complete and connection._transport is not None:
+        while not connection._kex_complete and connection._transport is not None:  # noqa: ASYNC110 nobody tells
             await asyncio.sleep(0)
 
 
@@ -150,8 +150,10 @@ async def key_change_without_end(connection: Connection) -> None:
 
 
 async def no_answers(connection: Connection) -> None:
-    """Keepalives are heard and not answered, and there is always something else to say."""
-    deaf(connection, GLOBAL_REQUEST)
+    """Nothing is answered and no command says anything any more, but there is always something of no use to say."""
+    deaf(connection, GLOBAL_REQUEST, CHANNEL_OPEN)
+    for channel in connection._channels.values():
+        channel.send_packet = lambda *_: None
     while connection._transport is not None:
         connection.send_packet(IGNORE, String(b""))
         await asyncio.sleep(0.5)

@@ -22,6 +22,7 @@ SHORT = 10.0
 SECONDS = float(os.environ.get("FIRSTLIGHT_DELUGE_SECONDS", "60"))
 RATE = 50_000
 LIMIT = 900.0
+LEAVE = 120.0
 PATIENCE = 10.0
 SAMPLED = b"not each is drawn"
 LAST = b"that was"
@@ -67,8 +68,7 @@ def _figures(seconds: float) -> list[Figure]:
             done = time.monotonic() - began
             if LAST not in terminal.seen:
                 raise TimeoutError(f"its last line was not on the screen {LIMIT:g} s after its first")
-            terminal.send("q")
-            terminal.process.wait(120)
+            _leave(terminal)
         held = int(machine.run("sh", "-c", f"journalctl -u {service.name} -o cat --no-pager | wc -l").text)
         recorded, wrong = _recorded(home)
     slow = statistics.quantiles(took, n=20, method="inclusive")[18] * 1000
@@ -98,6 +98,16 @@ def _answer(terminal: Terminal) -> float:
     terminal.send("\r")  # escape and the next "/" read together would be another key
     cpu_share(terminal, 0.4)
     return took
+
+
+def _leave(terminal: Terminal) -> None:
+    """It is read to its end: what is drawn until then would not be taken, and it would wait."""
+    terminal.send("q")
+    end = time.monotonic() + LEAVE
+    while terminal.process.poll() is None:
+        if time.monotonic() > end:
+            raise TimeoutError("it was not left by q")
+        terminal.read(0.5)
 
 
 def _recorded(home: Path) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import asyncio
 
 from probes.readings import JournalLine, Reading
 
-MOST = 8192
+MOST = 2048
 """Readings that may lie there, a long line counting for many. A batch larger than that is laid down alone."""
 
 _LONG = 10

@@ -22,8 +22,13 @@ class ProbeFailed(HostError):
         self.retry = retry
 
 
+PIECE = 256 << 10
+"""Bytes given at once: to read them takes a few milliseconds, and others have their turn in between."""
+
+
 async def chunks(stream: Stream, idle: float) -> AsyncGenerator[bytes | None, None]:
-    """What the stream gives, and None whenever it has given nothing for ``idle`` (real) seconds."""
+    """What the stream gives, in pieces of bounded size, and None whenever it has given nothing for ``idle`` (real)
+    seconds."""
     source = aiter(stream)
     waiting: asyncio.Future[bytes] | None = None
     try:
@@ -39,7 +44,10 @@ async def chunks(stream: Stream, idle: float) -> AsyncGenerator[bytes | None, No
                 chunk = ready.result()
             except StopAsyncIteration:
                 return
-            yield chunk
+            for at in range(0, len(chunk), PIECE):
+                if at:
+                    await asyncio.sleep(0)
+                yield chunk[at : at + PIECE]
     finally:
         if waiting is not None:
             waiting.cancel()

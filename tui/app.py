@@ -109,7 +109,7 @@ class Firstlight(BaseApp[int]):
     # -- what is shown
 
     def attended(self) -> None:
-        self.main.courtesy.ask()
+        self.main.attended()
 
     def flush(self) -> None:
         """Show everything that came."""

@@ -46,6 +46,9 @@ class BaseApp(App[R], inherit_bindings=False):
         usual = super().get_driver_class()
         return TerminalDriver if usual is LinuxDriver else usual  # else the browser's
 
+    def attended(self) -> None:
+        """A key or a button was pressed: called by the terminal, in a thread of its own, before it is known which."""
+
     def exit(self, result: R | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         self.leaving = True
         super().exit(result, return_code, message)

@@ -15,6 +15,7 @@ from tui.screens.watch import WatchScreen
 from tui.source import Source, SourceStatus
 from tui.units import Zone
 from watch.changes import Changes
+from watch.courtesy import Courteous
 from watch.view import View
 
 _TICK: Final = 1.0
@@ -28,7 +29,7 @@ _QUIET: Final = 15.0
 """Seconds without anything urgent after which a load is one that says nothing."""
 
 _SLICE: Final = 1000
-"""Lines taken in at a time: about 5 ms."""
+"""Lines taken in at a time: about 2 ms."""
 
 _URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT | Changes.ACTION
 
@@ -45,6 +46,8 @@ class Projector:
         shown: Callable[[View, SourceStatus], None] = lambda view, status: None,
     ) -> None:
         self.source = source
+        self._courtesy = source.courtesy if isinstance(source, Courteous) else None
+        self._flooded = False
         self.store = LineStore(source.line)
         self.screen = make(self.store, zone)
         self._zone = zone
@@ -65,10 +68,11 @@ class Projector:
                 if batch.instead is not None:
                     self.store.replace(batch.instead)
                     self.screen.journal.begin_again()
+                self._flooded = len(batch.lines) > _SLICE
                 for at in range(0, len(batch.lines), _SLICE):
                     self.store.add(batch.lines[at : at + _SLICE], batch.offsets[at : at + _SLICE])
-                    if at + _SLICE < len(batch.lines):
-                        await asyncio.sleep(0)  # a key is answered in between
+                    if self._flooded:
+                        await self._turn()
                 self._go_ahead(batch.newest, batch.backlog)
                 if batch.lines or batch.instead is not None or batch.changes & _URGENT:
                     self._urgent.set()
@@ -78,6 +82,17 @@ class Projector:
             if isinstance(batches, AsyncGenerator):
                 await batches.aclose()
         self._urgent.set()
+
+    def attended(self) -> None:
+        """Somebody is at the keys: a flood gives way. In any thread."""
+        if self._courtesy is not None:
+            self._courtesy.ask()
+
+    async def _turn(self) -> None:
+        if self._courtesy is not None:
+            await self._courtesy.turn()
+        else:
+            await asyncio.sleep(0)
 
     def _go_ahead(self, newest: Sequence[JournalLine], backlog: float | None) -> None:
         """While a long back-log is read the journal shows its newest lines, from a store of their own."""
@@ -96,6 +111,8 @@ class Projector:
         source."""
         await self.screen.laid_out.wait()
         while True:
+            if self._flooded:
+                await self._turn()
             self.flush()
             try:
                 async with asyncio.timeout(self._tick):

@@ -6,10 +6,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from typing import IO, Any, cast
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import InputEvent, MouseMove
+from textual.message import Message
 
 
 class Outlet:
@@ -43,6 +45,13 @@ class Outlet:
         self._gone()
 
 
+@runtime_checkable
+class Attended(Protocol):
+    """An app that wants to hear of keys and buttons at once, in the thread that reads them."""
+
+    def attended(self) -> None: ...
+
+
 class TerminalDriver(LinuxDriver):
     """Textual's own, whose app ends in good order when the terminal is gone. Textual would stop writing, and wait for
     ever for room to write once thirty pieces wait; and it would take the end of the input for a fault of the program.
@@ -59,6 +68,11 @@ class TerminalDriver(LinuxDriver):
             super().run_input_thread()
         except OSError:
             self._gone()
+
+    def process_message(self, message: Message) -> None:
+        if isinstance(message, InputEvent) and not isinstance(message, MouseMove) and isinstance(self._app, Attended):
+            self._app.attended()
+        super().process_message(message)
 
     def _gone(self) -> None:
         """Called in threads of the driver, by whichever finds it out."""

@@ -14,6 +14,7 @@ from probes.clock import SYSTEM, Clock, StoryClock
 from probes.readings import AnyReading, BacklogReading, JournalLine, MetricsReading, Reading, UnitFile
 from watch.batch import Batch, Mode, SourceStatus
 from watch.changes import Changes
+from watch.courtesy import Courtesy
 from watch.keeping import Recall
 from watch.ledger import Ledger
 from watch.metrics import thinned
@@ -104,6 +105,8 @@ class Watching:
         fresh: Callable[[], WatchState] | None = None,
     ) -> None:
         self.state = state
+        self.courtesy = Courtesy()
+        """towards whoever is at the keys"""
         self._provisional = Provisional(fresh)
         self._feed = feed
         self._tape = tape
@@ -230,8 +233,8 @@ class Watching:
             else:
                 await self._take_one(readings[at])
                 at += 1
-            if time.perf_counter() - turn > SLICE:
-                await asyncio.sleep(0)
+            if time.perf_counter() - turn > SLICE or (self.courtesy.asked and at < len(readings)):
+                await self.courtesy.turn()
                 turn = time.perf_counter()
             while len(self._lines) > AHEAD or self._text > AHEAD_TEXT:
                 self._taken.clear()

@@ -17,6 +17,7 @@ from probes.clock import StoryClock
 from probes.readings import GpuDevice, GpuReading, JournalLine, Reading
 from tests.watch.fed import ListFeed, OpenFeed, a_load
 from watch import watching as module
+from watch.courtesy import Courtesy
 from watch.player import Player
 from watch.session import SessionReader, SessionWriter, new_header
 from watch.state import Changes, WatchState
@@ -239,3 +240,33 @@ def test_a_watch_killed_in_a_silence_has_written_what_it_showed(tmp_path: Path) 
 def kept_in(path: Path) -> list[Reading]:
     with SessionReader(path) as reader:
         return [reading for _, reading in reader]
+
+
+class Counting(Courtesy):
+    """Somebody is always at the keys."""
+
+    turns = 0
+
+    @property
+    def asked(self) -> bool:
+        return True
+
+    async def turn(self) -> None:
+        self.turns += 1
+        await asyncio.sleep(0)
+
+
+async def test_a_flood_gives_way_to_keys_and_loses_nothing() -> None:
+    lines = [line(number) for number in range(3000)]
+    watching = a_watching(ListFeed([lines]))
+    watching.courtesy = polite = Counting()
+    assert [each for batch in await all_of(watching) for each in batch.lines] == lines
+    assert polite.turns >= len(lines) // module.LINES_AT_ONCE - 1
+
+
+async def test_what_a_key_brings_about_does_not_wait_for_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLICE", 60.0)
+    watching = a_watching(ListFeed([]))
+    watching.courtesy = polite = Counting()
+    await watching.put(line(1))
+    assert not polite.turns

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SWITCH = 0.001
+"""Seconds after which Python lets another thread run. Keys are read and the screen is written in threads of their own,
+each several times for one key; the usual 0.005 would add up to what a hand feels."""
+
 
 def need_terminal(command: str) -> None:
     """Raises Ending where there is none: a screen cannot be drawn into a pipe."""
@@ -35,6 +39,7 @@ def need_terminal(command: str) -> None:
 
 def in_loop(work: Coroutine[Any, Any, Exit]) -> Exit:
     """Run a command's work to its end."""
+    sys.setswitchinterval(SWITCH)
     return asyncio.run(work)
 
 

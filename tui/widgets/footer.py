@@ -22,6 +22,7 @@ class Footer(Rows):
     def __init__(self, *, id: str = "footer") -> None:
         super().__init__(id=id)
         self._spans: list[tuple[int, int, str]] = []
+        self._due = False
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
@@ -31,10 +32,13 @@ class Footer(Rows):
         self.redraw()
 
     def _changed(self, screen: Screen[object]) -> None:
-        if screen is self.screen:
-            self.redraw()
+        """Several things change at once, at a start above all: one row is made of them."""
+        if screen is self.screen and not self._due:
+            self._due = True
+            self.call_later(self.redraw)
 
     def redraw(self) -> None:
+        self._due = False
         if self.is_attached and self.inner.width:
             self.fill([self._row(self.inner.width)])
 

@@ -21,7 +21,7 @@ from probes.io import IoProbe
 from probes.journal import JournalProbe, has_manager_line
 from probes.outbox import Outbox
 from probes.probe import ProbeFailed
-from probes.readings import HealthReading, LinkReading, ProbeReading, Reading, UnitFile, UnitReading
+from probes.readings import HealthReading, JournalLine, LinkReading, ProbeReading, Reading, UnitFile, UnitReading
 from probes.serving import ServingProbe
 from probes.thrift import OneAtATime
 from probes.unit import UnitProbe, full_name
@@ -131,7 +131,7 @@ class Supervisor:
             await self.close()
 
     async def first_lines(self) -> None:
-        """Return once the newest lines were told (and drawn), or their time is over: what can wait is asked after them."""
+        """Return once the newest lines were told (and drawn), or their time is over: what can wait comes then."""
         await self._lines_came.wait()
 
     def poke(self) -> None:
@@ -265,13 +265,14 @@ class Supervisor:
     def _learn(self, batch: list[Reading]) -> None:
         if has_manager_line(batch):
             self._unit.poke()
-        for reading in batch:
+        others = [reading for reading in batch if type(reading) is not JournalLine]
+        for reading in others:
             if isinstance(reading, UnitFile):
                 self._text = reading.text
             if isinstance(reading, HealthReading) and (reading.status == 200) != self._ready:
                 self._ready = reading.status == 200
                 self._set_pace()
-        for reading in batch:
+        for reading in others:
             if isinstance(reading, UnitReading):
                 self._learn_unit(reading)
 

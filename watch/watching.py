@@ -26,6 +26,9 @@ from watch.view import View
 PACE = 0.25
 """Seconds between two batches in a flood: what a screen costs falls with it."""
 
+MANY = 2500
+"""Lines in one batch that nobody reads any more: the next then waits twice as long."""
+
 BURST = 4
 """Batches that may come at once after a pause, so that lines that come singly are shown without delay."""
 
@@ -141,17 +144,19 @@ class Watching:
         tokens, counted = float(BURST), time.monotonic()
         try:
             while True:
+                many = False
                 await self._came.wait()
                 if not self._urgent.is_set():
                     await _within(self._urgent, PATIENCE)
                 if (batch := self._take()) is not None:
+                    many = len(batch.lines) > MANY
                     yield batch
                 elif self._ended and self._pump is not None:
                     self._pump.result()  # what should never have happened is not kept from whoever watches
                     return
                 now = time.monotonic()
                 tokens, counted = min(tokens + (now - counted) / PACE, BURST) - 1.0, now
-                await asyncio.sleep(GAP if tokens >= 1.0 else PACE)
+                await asyncio.sleep(GAP if tokens >= 1.0 else 2 * PACE if many else PACE)
         finally:
             await self.stop()
 

@@ -6,8 +6,7 @@ import asyncio
 import csv
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +19,7 @@ from tui.commands.screen import configuration
 from tui.exits import Ending, Exit
 from tui.playing import player
 from tui.reporting import write
+from tui.text import safe
 from watch.player import opening
 from watch.series import Collector, Series, is_name, names
 from watch.session import SessionReader
@@ -53,13 +53,9 @@ def run(
         if series:
             _series(reader, series, as_json, since, until, output)
         if cast is not None:
-            with _writing(cast):
-                write(cast, asyncio.run(_film(reader, size, speed, since, until)))
-            print(cast, file=sys.stderr)
+            _put(cast, asyncio.run(_film(reader, size, speed, since, until)))
         if svg is not None:
-            with _writing(svg):
-                write(svg, asyncio.run(_picture(reader, size, at if at is not None else since)))
-            print(svg, file=sys.stderr)
+            _put(svg, asyncio.run(_picture(reader, size, at if at is not None else since)))
     return Exit.OK
 
 
@@ -87,7 +83,7 @@ def _list(reader: SessionReader) -> None:
         if name in seen:
             print(f"{name:<26} {unit:<10} {seen[name]:>9,} points  {words}")
     for name in sorted(samples):
-        print(name)
+        print(safe(name))
 
 
 def _series(
@@ -105,13 +101,7 @@ def _series(
     if collector.full:
         print("firstlight: there is more than is written; choose fewer series, or --from and --to", file=sys.stderr)
     text = _json(found) if as_json else _csv(found)
-    if output is None or str(output) == "-":
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.flush()
-        return
-    with _writing(output):
-        write(output, text)
-    print(output, file=sys.stderr)
+    _put(output or Path("-"), text)
 
 
 def _csv(found: Sequence[Series]) -> str:
@@ -121,9 +111,15 @@ def _csv(found: Sequence[Series]) -> str:
     writer.writerow(("at", "time", "series", "unit", "value"))
     for one in found:
         for at, value in one.points:
-            time = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            writer.writerow((f"{at:.3f}", time, one.title, one.unit, f"{value:.10g}"))
+            writer.writerow((f"{at:.3f}", _iso(at), safe(one.title), one.unit, f"{value:.10g}"))
     return out.getvalue()
+
+
+def _iso(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):  # a time of no calendar, out of a recording that is not in order
+        return ""
 
 
 def _json(found: Sequence[Series]) -> str:
@@ -143,9 +139,14 @@ async def _picture(reader: SessionReader, size: tuple[int, int], at: float) -> s
     return await picture(player(reader, 1.0), configuration(), size, at, title=reader.path.name)
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _put(path: Path, text: str) -> None:
+    """``-`` is the terminal, or what stands in its place."""
+    if str(path) == "-":
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+        return
     try:
-        yield
+        write(path, text)
     except OSError as error:
         raise Ending(Exit.UNREADABLE, f"{path} cannot be written: {error.strerror or error}", "Name another.") from None
+    print(path, file=sys.stderr)

@@ -73,7 +73,7 @@ class Asker:
                 if stop >= 0:
                     status = self._buffer[mark + len(self._end) : stop]
                     output, self._buffer = self._buffer[:mark], self._buffer[stop + 1 :]
-                    return Answer(int(status) if status.isdigit() else 0, output)
+                    return Answer(int(status) if status.isdigit() and len(status) < 4 else 0, output)
             seen = len(self._buffer) if mark < 0 else mark
             try:
                 self._buffer += await anext(self._chunks)

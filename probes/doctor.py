@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -14,6 +15,7 @@ from probes.arguments import arguments, is_server, model
 from probes.endpoint import BadEndpoint, Endpoint, endpoint_from, endpoint_of
 from probes.health import failure_words
 from probes.host import Host, HostError
+from probes.iofiles import whole
 from probes.operate.files import read_files
 from probes.operate.orders import Rights, UnitFiles
 from probes.operate.rights import ask_rights
@@ -186,12 +188,12 @@ def _facts(said: str, at: float) -> dict[str, Any]:
     for line in said.splitlines():
         name, _, value = line.partition(" ")
         value = value.strip()
-        if name == "now" and value.replace(".", "", 1).isdecimal():
+        if name == "now" and re.fullmatch(r"\d{1,12}(\.\d{1,9})?", value):
             out["clock_offset"] = float(value) - at
         elif name in ("login", "journal", "nvml", "python"):
             out[name] = value
-        elif name == "systemd" and value.isdecimal():
-            out["systemd"] = int(value)
+        elif name == "systemd" and whole(value) is not None:
+            out["systemd"] = whole(value)
         elif name == "booted":
             out["booted"] = value == "yes"
         elif name == "persistent":
@@ -203,6 +205,7 @@ def _facts(said: str, at: float) -> dict[str, Any]:
             out["gpu_error"] = "nvidia-smi does not answer: the driver is stuck" if status == "124" else words
         elif name == "disk":
             free, total, folder = [*value.split(" ", 2), "", ""][:3]
-            if free.isdecimal() and total.isdecimal() and folder:
-                disks[folder] = (int(free) * 1024, int(total) * 1024)
+            left, all_of_it = whole(free), whole(total)
+            if left is not None and all_of_it is not None and folder:
+                disks[folder] = (left * 1024, all_of_it * 1024)
     return {**out, "gpus": tuple(gpus), "disks": disks}

@@ -13,6 +13,7 @@ from probes.clock import SYSTEM, Clock
 from probes.gpu_agent import NoAgent, gpu_agent
 from probes.host import CommandTimeout, Host
 from probes.interpreter import interpreters
+from probes.iofiles import TICKS, whole
 from probes.nvidia_smi import QUERY, SmiDecoder, Trouble, compute_apps, trouble_in
 from probes.nvml import nvml
 from probes.probe import ProbeFailed, chunks, words
@@ -162,12 +163,13 @@ def named(processes: Sequence[GpuProcess], records: Sequence[str]) -> tuple[GpuP
     for record in records:
         head, _, rest = record.partition("\n")
         kind, _, value = head.partition(" ")
-        if not (value.isascii() and value.isdigit()):
+        number = whole(value)
+        if number is None:
             continue
         if kind == "btime":
-            boot = float(value)
+            boot = float(number)
         elif kind == "pid":
-            about[int(value)] = _about(rest, boot)
+            about[number] = _about(rest, boot)
     return tuple(replace(process, **about.get(process.pid, {})) for process in processes)
 
 
@@ -184,9 +186,10 @@ def _about(lines: str, boot: float) -> dict[str, object]:
             found["user"] = value
         elif key.isdigit():
             fields = line.rpartition(")")[2].split()
-            if len(fields) > 19 and fields[19].isdigit():
+            ticks = whole(fields[19]) if len(fields) > 19 else None
+            if ticks is not None:
                 found["state"] = fields[0]
-                found["started"] = boot + int(fields[19]) / 100
+                found["started"] = boot + ticks / TICKS
     return found
 
 

@@ -112,7 +112,7 @@ class IoProbe:
         answer = await asker.ask(f"sample{extra} {self.group or '-'}")
         found = sections(answer.output)
         if "diskstats" in found:
-            self._names.update(device_names(found["diskstats"]))
+            self._names = device_names(found["diskstats"])
         if "shm" in found:
             tally.shm = shm_use(found["shm"])
         reading = tally.reading(found, group=self.group, names=self._names, at=self._clock.now())

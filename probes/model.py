@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from probes.arguments import model, option
 from probes.host import Host
+from probes.iofiles import whole
 
 SCRIPT = r"""
 model=$1 user=$2; shift 2
@@ -76,11 +77,12 @@ def weight_bytes(listing: str) -> int | None:
     sizes: dict[str, dict[str, int]] = {}
     for line in listing.splitlines():
         fields = line.split(None, 8)
-        if len(fields) == 9 and fields[4].isdigit():
+        bytes_ = whole(fields[4]) if len(fields) == 9 else None
+        if bytes_ is not None:
             name = fields[8].rpartition("/")[2]
             kind = name.rpartition(".")[2]
             if not MIN_WEIGHTS.match(name):
-                sizes.setdefault(kind, {})[fields[8]] = int(fields[4])
+                sizes.setdefault(kind, {})[fields[8]] = bytes_
     for kind in ("safetensors", "bin", "pt", "pth", "gguf", "tensors"):
         files = sizes.get(kind)
         if files:

@@ -56,7 +56,7 @@ MOST_TROUBLES = 50
 """Complaints kept until they are taken away."""
 MOST_GPUS = 256
 """Devices of one host, MIG slices included: sixteen GPUs with seven each are 112."""
-LONGEST = 120
+LONGEST = 1000
 """Characters of a name."""
 
 

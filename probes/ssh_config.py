@@ -25,6 +25,7 @@ import asyncssh
 from asyncssh.config import SSHClientConfig
 
 from probes import ssh_known_hosts
+from probes.command import plain
 from probes.host import LinkRefused
 from probes.ssh_identities import DEFAULT_FILES, Identities
 from probes.ssh_known_hosts import KnownHosts
@@ -159,9 +160,10 @@ def _hop(target: Target, access: Access) -> tuple[Hop, list[Target]]:
         parsed = asyncssh.SSHClientConnectionOptions(**options)
         if parsed.config.has_match_final():
             parsed.update(host=parsed.host, reload=True, canonical=False, final=True)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 what asyncssh makes of a line that it does not know
+        why = plain(str(error)) if isinstance(error, OSError | ValueError) else "one of its lines is none"
         raise LinkRefused(
-            f"The SSH configuration for {target.host} cannot be used: {error}.",
+            f"The SSH configuration for {target.host} cannot be used: {why}.",
             f"Correct that line, and try with `{target.ssh}`.",
         ) from None
     config = parsed.config

@@ -135,7 +135,7 @@ class UnitProbe:
     async def _environment(self, asker: Asker, reading: UnitReading) -> dict[str, str]:
         """The environment files that can be read; most are root's alone."""
         found: dict[str, str] = {}
-        for path in reading.environment_files:
+        for path in reading.environment_files[:MOST_FILES]:
             if "\n" not in path:
                 answer = await asker.ask(f"env {path}")
                 if answer.status == 0:
@@ -171,6 +171,11 @@ class UnitProbe:
                 self.offset = ahead
 
 
+MOST_NAMES = 5000
+"""Units among which names like one are looked for, and environment files of one that are read."""
+MOST_FILES = 50
+
+
 def near_names(unit: str, listing: bytes, most: int = 5) -> tuple[str, ...]:
     """Names of units like this one, from lines that begin with a unit's name."""
     names = {
@@ -178,6 +183,7 @@ def near_names(unit: str, listing: bytes, most: int = 5) -> tuple[str, ...]:
         for line in listing.decode("utf-8", "backslashreplace").splitlines()
         if (parts := line.lstrip("●*x ○").split()) and (name := parts[0]).endswith(".service")
     }
+    names = set(sorted(names)[:MOST_NAMES])
     stem = unit.removesuffix(".service").partition("@")[0].lower()
     holding = sorted((name for name in names if stem and stem in name.lower()), key=len)
     by_stem = {name.removesuffix(".service").lower(): name for name in sorted(names - set(holding))}

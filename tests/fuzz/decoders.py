@@ -6,33 +6,61 @@ writable into a recording and readable from it.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import io
+import sqlite3
 import tempfile
+import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from unicodedata import category
 
+import msgspec
 from msgspec import Struct
 
-from probes import iofiles, systemd, unitfile
+from probes import diagnose, doctor, gpu, iofiles, model, servers, ssh_known_hosts, systemd, unit, unitfile
+from probes.asking import Asker
+from probes.bench import results
+from probes.bench.orders import BenchOrder
+from probes.bench.output import Told
 from probes.command import plain
+from probes.endpoint import BadEndpoint, endpoint_from
 from probes.export import ExportDecoder
 from probes.gpu_agent import AgentDecoder, NoAgent
+from probes.host import LinkRefused
 from probes.metrics import PageParser, nothing_in
 from probes.nvidia_smi import SmiDecoder, compute_apps
+from probes.operate.files import frames
 from probes.operate.follow import Trail
 from probes.operate.orders import Order
 from probes.operate.rights import rights_of
-from probes.readings import JournalLine, Reading, UnitFile, decode, encode
+from probes.probe import ProbeFailed
+from probes.readings import UNDECODABLE, BacklogReading, EarlierReading, JournalLine, Reading, UnitFile, decode, encode
+from probes.ssh_aliases import aliases
+from probes.ssh_config import Access, parse_target, route
+from tests.fuzz.wild import readings
+from tui.commands import export
+from tui.exits import Ending
+from tui.handover.feed import Attached, CannotAttach
+from tui.handover.hub import Thinner
+from tui.handover.words import Asked, Said
+from tui.keys import BadKey, keymap
 from tui.text import safe
+from watch import catalogue, hooks, revisions, series
+from watch.audit import actions, read_audit
 from watch.bars import parse_bar
 from watch.benchmarks.result import BadResult, read_result
 from watch.config import ConfigError, load_config
+from watch.database import HistoryError
 from watch.explain import CannotExplain, explain
 from watch.heads import parse_head
+from watch.history import Benchmark, History, LoadRecord
+from watch.load_key import Key
 from watch.redact import Redactor
-from watch.session import SessionReader
+from watch.session import SessionReader, SessionWriter, new_header
 from watch.session.header import SessionError
 from watch.state import WatchState
 
@@ -120,12 +148,194 @@ def _trail(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
         yield from trail.feed(piece)
 
 
+def _bench_output(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    told = Told(BenchOrder(id="0123456789ab", unit="vllm.service", preset="p", levels=()))
+    for piece in _pieces(data, cuts):
+        yield from told.feed(piece)
+
+
 def _rights(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
     yield rights_of(_text(data))
 
 
 def _bench(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
     yield read_result(data)
+
+
+def _known_hosts(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    known = ssh_known_hosts.given(data)
+    yield known.lookup("llm-two", "", 22)
+    yield known.holding("llm-two", 2222)
+
+
+def _ssh_config(path: Path) -> Iterator[object]:
+    yield aliases(path)
+    yield route(parse_target("llm-two"), Access(config=(path,), known_hosts=b""))
+
+
+def _target(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    yield parse_target(_text(data))
+
+
+def _answers(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    """What the scripts on the host print."""
+    text = _text(data)
+    yield model.read_model(text)
+    yield diagnose.members_of(text)
+    yield doctor._facts(text, 1.0)
+    yield servers.servers(data)
+    yield unit.near_names("vllm.service", data)
+    yield unit.server_among(data)
+    yield unit.packages(data)
+    table, *records = text.split("\x1e")
+    yield gpu.named(compute_apps(table, {"GPU-1": 0}), records)
+
+
+def _frames(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    yield list(frames(data))
+    yield results.measured(data, "part-1")
+    files = revisions.split_files(_text(data), ["/etc/systemd/system/vllm.service"])
+    joined = revisions.joined(files)
+    yield revisions.setting_changes("", joined)
+    yield revisions.argument_changes(joined, "")
+
+
+class _Said:
+    """A stream that says these pieces and ends."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter([one for one in pieces if one])
+        self.stderr = b""
+
+    def __aiter__(self) -> _Said:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._pieces:
+            return piece
+        raise StopAsyncIteration
+
+    async def write(self, data: bytes) -> None:
+        pass
+
+    async def wait(self) -> int:
+        return 0
+
+
+def _asked(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    async def ask() -> object:
+        return await Asker(_Said(_pieces(data, cuts)), "nonce").ask("show")
+
+    yield asyncio.run(ask())
+
+
+def _attach(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    """What a daemon says to a screen, and a screen to a daemon."""
+
+    async def hear() -> list[Reading]:
+        found: list[Reading] = []
+        with tempfile.TemporaryDirectory(prefix="firstlight-fuzz-") as folder:
+            path = Path(folder, "socket")
+
+            async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                if not cuts or cuts[0] % 4:
+                    writer.write(msgspec.json.encode(Said(now=1.0)) + b"\n")
+                for piece in _pieces(data, cuts):
+                    writer.write(piece)
+                writer.close()
+
+            server = await asyncio.start_unix_server(serve, path)
+            async with server, await Attached.to(path, "ann") as feed:
+                try:
+                    async for batch in feed.batches():
+                        found += batch
+                except ConnectionError:
+                    pass
+        return found
+
+    yield from asyncio.run(hear())
+    Thinner().thin(data, 1.0)
+    for line in data.split(b"\n"):
+        try:
+            yield msgspec.json.decode(line, type=Asked)
+        except UNDECODABLE:
+            continue
+
+
+def _toml(path: Path) -> Iterator[object]:
+    """Rows of findings, keys and hooks, as an operator may write them."""
+    yield catalogue.load(path.parent)
+    try:
+        values = tomllib.loads(path.read_bytes().decode("utf-8", "replace"))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return
+    yield keymap({str(name): value for name, value in values.items() if isinstance(value, str)})
+    for value in values.values():
+        if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            yield hooks.parse(value)
+
+
+KEY = Key(target="h", unit="vllm.service", model="m", arguments="a")
+
+
+def _history(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    """Rows that somebody edited: JSON that is none, texts where numbers stood."""
+    with tempfile.TemporaryDirectory(prefix="firstlight-fuzz-") as folder:
+        path = Path(folder, "history.db")
+        with closing(History.open(path)) as history:
+            history.record_load(LoadRecord(key=KEY, invocation="a" * 32, started=1.0))
+            history.record_benchmark(Benchmark(target="h", unit="vllm.service", at=1.0, run="r", preset="p", result={}))
+        with closing(sqlite3.connect(path)) as file:
+            for table in ("loads", "benchmarks"):
+                names = [row[1] for row in file.execute(f"pragma table_info({table})") if row[1] not in ("id",)]
+                name = names[(cuts or [0])[0] % len(names)]
+                try:
+                    file.execute(f"update {table} set {name} = ?", (_text(data),))
+                except sqlite3.Error:
+                    continue
+            file.commit()
+        with closing(History.open(path)) as history:
+            yield history.latest()
+            yield history.loads("h", "vllm.service")
+            yield history.earlier(KEY)
+            yield history.benchmarks()
+
+
+def _database(path: Path) -> Iterator[object]:
+    with closing(History.open(path)) as history:
+        yield history.latest()
+
+
+def _wild(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    """Readings of every kind with any values in them: the fold, what is shown of it, and what is recorded."""
+    state, redactor = WatchState("host", "vllm.service"), Redactor()
+    for reading in readings(data, cuts):
+        state.apply(reading)
+        redactor.encode(reading)
+        if not isinstance(reading, BacklogReading | EarlierReading):  # these are for the screen alone
+            yield reading
+    yield state.view(1.79e9)
+
+
+def _exported(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
+    """A recording of such readings, told: no control character stands in what is written."""
+    with tempfile.TemporaryDirectory(prefix="firstlight-fuzz-") as folder:
+        writer = SessionWriter(new_header("host", "vllm.service", 1.79e9), where=Path(folder))
+        for reading in readings(data, cuts):
+            writer.write(reading)
+        path = writer.close()
+        if path is None:
+            return
+        said = io.StringIO()
+        with SessionReader(path) as reader, redirect_stdout(said):
+            export._list(reader)
+            known = series.names()
+            collector = series.Collector(list(known))
+            for _, reading in reader:
+                collector.take(reading)
+            print(export._csv(collector.series()))
+        assert not {category(char) for char in said.getvalue() if char != "\n"} & {"Cc", "Cf"}, said.getvalue()
+        yield explain([path])
 
 
 def _fold(data: bytes, cuts: Sequence[int]) -> Iterator[object]:
@@ -181,6 +391,21 @@ DECODERS: dict[str, Decoder] = {
     "unitfile": Decoder(_unitfile, seeds=("cases/*/*.service", "recordings/**/*.service")),
     "systemctl-show": Decoder(_shown, seeds=("cases/*/*show*", "recordings/**/*show*")),
     "proc": Decoder(_proc, seeds=("cases/*/*meminfo*", "recordings/**/*diskstats*")),
+    "known-hosts": Decoder(_known_hosts),
+    "ssh-config": Decoder(_file("config", _ssh_config), (LinkRefused,)),
+    "target": Decoder(_target, (LinkRefused,)),
+    "host-scripts": Decoder(_answers, seeds=("cases/*/*show*", "cases/*/nvidia-smi*")),
+    "unit-files": Decoder(_frames, seeds=("cases/*/*.service",)),
+    "asked": Decoder(_asked, (ProbeFailed,)),
+    "endpoint": Decoder(lambda data, _: [endpoint_from(_text(data))], (BadEndpoint,)),
+    "attach": Decoder(_attach, (CannotAttach,), ("recordings/**/*.jsonl",)),
+    "toml": Decoder(_file("findings.toml", _toml), (BadKey, ValueError)),
+    "audit": Decoder(_file("audit.jsonl", lambda path: actions(read_audit(path)))),
+    "history": Decoder(_history, (HistoryError,)),
+    "database": Decoder(_file("history.db", _database), (HistoryError,)),
+    "bench-output": Decoder(_bench_output),
+    "readings": Decoder(_wild),
+    "exported": Decoder(_exported, (CannotExplain, Ending)),
     "operate": Decoder(_trail),
     "rights": Decoder(_rights),
     "bench-result": Decoder(_bench, (BadResult,), ("recordings/**/*bench*.json", "samples/*bench*.json")),
@@ -196,6 +421,8 @@ WORDS = (
     *(b"\xff\xfe", b"\x1b[2J", b"\r", b"=", b"#", b"\\", b"\\\n", b'"', b"'", b"[Service]\n", b"ExecStart="),
     *(b"{", b"}", b"[", b"]", b":", b",", b"null", b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 40, b"[N/A]"),
     *(b"\xe2\x80\xae", b"\xed\xa0\x80", b"begin", b"end", b"done", b"kind", b"journal"),
+    *("²".encode(), "٣".encode(), b"7" * 5000, b"\t", b" ", b"\x1epid 1\n", b"\nnonce 0\n", b"Host *\n", b"[[row]]\n"),
+    *(b"file\t3\tx\ty\n", b"llm-two ", b"@revoked ", b"|1|", b"ProxyJump ", b"[", b"x = ", b"-rw- 1 0 0 ", b"gpu "),
 )
 
 

@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 import pytest
 
-from probes import command
+from probes import command, doctor, gpu
+from probes.asking import Asker
 from probes.clock import SYSTEM
 from probes.command import RunningCommand, complete
 from probes.endpoint import endpoint_from
@@ -20,10 +21,11 @@ from probes.gpu_agent import MOST_KNOWN, AgentDecoder
 from probes.health import ask_health, client
 from probes.host import HostError
 from probes.metrics import MAX_PAGE, MOST, PageParser, ask_metrics
+from probes.model import read_model
 from probes.nvidia_smi import LONGEST, MOST_GPUS, MOST_NOISE, MOST_TROUBLES, SmiDecoder
 from probes.nvml_agent import FIELDS
 from probes.quoting import opening
-from probes.readings import GpuProcesses, GpuReading, MetricsReading
+from probes.readings import GpuProcess, GpuProcesses, GpuReading, MetricsReading
 from probes.ssh_guard import A_SECOND, DATA, KEXINIT, KEYS, Flooded, Guard
 from probes.ssh_guard import MOST as MOST_MESSAGES
 from watch.metrics import MOST_ENGINES
@@ -313,3 +315,33 @@ def test_output_of_a_byte_each_is_a_flood_too_and_new_keys_weigh_more() -> None:
             guard.take(kind, size)
         with pytest.raises(Flooded):
             guard.take(kind, size)
+
+
+# ---- figures that are none
+
+ODD = ["²", "٣" * 30, "7" * 5000, "-1", "1e9", "0x1", ""]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_figures_that_int_would_not_take_or_should_not(odd: str) -> None:
+    """``str.isdigit`` is true of ², and int of five thousand digits is refused."""
+    assert read_model(f"/m\n-rw- 1 0 0 {odd} 1 1 1 /m/model.safetensors\n\x1e\n").bytes is None
+    facts = doctor._facts(f"now {odd}\nsystemd {odd}\ndisk {odd} {odd} /\n", 1.0)
+    assert facts == {"gpus": (), "disks": {}}
+    processes = (GpuProcess(gpu=0, pid=7, name="x"),)
+    assert gpu.named(processes, [f"btime {odd}\n", f"pid {odd}\nx", f"pid 7\n7 (x) R {' '.join([odd or '-'] * 30)}"])
+
+
+async def test_an_answer_of_odd_status() -> None:
+    class Said:
+        stderr = b""
+
+        async def write(self, data: bytes) -> None: ...
+
+        async def wait(self) -> int:
+            return 0
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"text\nnonce " + b"7" * 5000 + b"\n"
+
+    assert await Asker(Said(), "nonce").ask("show") == (0, b"text")

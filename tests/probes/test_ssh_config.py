@@ -220,6 +220,12 @@ def test_a_configuration_that_cannot_be_read_names_the_line(tmp_path: Path, line
     assert "`ssh llm`" in raised.value.remedy
 
 
+@pytest.mark.parametrize("line", ["=", " = x", "= ="])
+def test_lines_that_are_none_are_said_too(tmp_path: Path, line: str) -> None:
+    with pytest.raises(LinkRefused, match="The SSH configuration for llm cannot be used: "):
+        way(tmp_path, "llm", "# a comment", line)
+
+
 def test_a_jump_to_nowhere_is_said(tmp_path: Path) -> None:
     with pytest.raises(LinkRefused, match="names no host"):
         way(tmp_path, "llm", "ProxyJump gate:port")

@@ -23,6 +23,8 @@ class Attempt:
 
     load: Load
     ranks: Ranks = field(default_factory=Ranks)
+    foretold: bool = False
+    """``systemctl show`` knew of it first, and the journal, which is read beside it, has not come so far"""
 
 
 class Attempts:
@@ -65,6 +67,7 @@ class Attempts:
         current = self.current
         if line.invocation:
             if current is not None and current.load.invocation == line.invocation:
+                current.foretold = False
                 return current
             known = self._by_invocation.get(line.invocation)
             if known is not None:
@@ -73,8 +76,19 @@ class Attempts:
                 current.load.invocation = line.invocation
                 self._by_invocation[line.invocation] = current
                 return current
+            self._withdraw(line.at)
             return self.begin(line.at, line.invocation)
         return current if current is not None else self.begin(line.at)
+
+    def _withdraw(self, at: float) -> None:
+        """Lines of a load before those that are only foretold come first: these begin anew with their own."""
+        while (last := self.current) is not None and last is self.all[-1]:
+            if not last.foretold or last.load.last_line is not None or last.load.started <= at:
+                return
+            self.all.pop()
+            self._count -= 1
+            self._by_invocation.pop(last.load.invocation, None)
+            self.current = self.all[-1] if self.all else None
 
     def first_words(self, attempt: Attempt, at: float, speaker: int | str, invocation: str) -> Attempt:
         """A server process introduces itself: the load it belongs to, a new one if this one has had its server."""
@@ -128,6 +142,11 @@ class Attempts:
                 load.restarts = self.restarts = int(event.detail[:9] or 0)
         return attempt
 
+    def _foretell(self, reading: UnitReading) -> Attempt:
+        attempt = self.begin(reading.started or reading.at, reading.invocation)
+        attempt.foretold = bool(reading.invocation)
+        return attempt
+
     def reading(self, reading: UnitReading) -> None:
         """Take in ``systemctl show``."""
         alive = reading.active in ("active", "activating", "reloading", "deactivating")
@@ -139,11 +158,11 @@ class Attempts:
                     attempt.load.invocation = reading.invocation
                     self._by_invocation[reading.invocation] = attempt
                 elif alive and reading.sub != "auto-restart":
-                    attempt = self.begin(reading.started or reading.at, reading.invocation)
+                    attempt = self._foretell(reading)
                 else:
                     return
             elif attempt is None and alive and reading.sub != "auto-restart":
-                attempt = self.begin(reading.started or reading.at, reading.invocation)
+                attempt = self._foretell(reading)
             if attempt is None:
                 return
         load = attempt.load

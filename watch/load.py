@@ -82,6 +82,8 @@ class Load:
         """its end was seen in its own lines or systemd's, so nothing printed after it moves it on; a status reading may
         have come before the lines that explain it"""
         self.telling_line = ""
+        self._replaced_at: float | None = None
+        """when another load took its place, while nothing of its own has told its end"""
         self._ended_by: dict[Phase, set[Speaker]] = {}
         self._printed: dict[str, set[Speaker]] = {}
 
@@ -105,6 +107,14 @@ class Load:
         if self.failed_at is None and self.stop_at is None and self.ready_line is None:
             self.stop_at = at
         self.end(at)
+        self._replaced_at = at
+
+    def _tell_itself(self) -> None:
+        """Its own end is told after all, by lines that came later than the word of the load that took its place."""
+        if self._replaced_at is not None:
+            self.stop_at = None if self.stop_at == self._replaced_at else self.stop_at
+            self.ended = None if self.ended == self._replaced_at else self.ended
+            self._replaced_at = None
 
     # ------------------------------------------------------------------------------------------------ lines and marks
 
@@ -343,6 +353,7 @@ class Load:
 
     def stop(self, at: float) -> bool:
         """It is being ended on request."""
+        self._tell_itself()
         if self.stop_at is not None or self.failed_at is not None:
             return False
         self.stop_at, self.told = at, True
@@ -358,6 +369,7 @@ class Load:
     def fail(self, at: float, *, speaker: Speaker = "", told: bool = True) -> bool:
         """It cannot become ready any more. Its phase stays the one it was in. ``speaker``: who said so first;
         ``told``: lines said so."""
+        self._tell_itself()
         if self.stop_at is not None:
             return False
         self.told = self.told or told
@@ -368,6 +380,7 @@ class Load:
 
     def end(self, at: float) -> bool:
         """Its processes are gone."""
+        self._tell_itself()
         if self.ended is not None:
             return False
         self.ended = at

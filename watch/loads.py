@@ -28,7 +28,7 @@ class Loads:
             if present is not None and load.number == present.number:
                 out.append(present)
                 continue
-            known, stamp = self._over.get(load.number), (load.last_line, load.over_at, load.ended)
+            known, stamp = self._over.get(load.number), (load.last_line, load.failed_at, load.stop_at, load.ended)
             if known is None or known[0] != stamp:
                 view = picture.load_view(attempt, load.ended or load.started, load.state(probed=False))
                 known = self._over[load.number] = (stamp, view)

@@ -41,6 +41,16 @@ class BaseApp(App[R], inherit_bindings=False):
         for dress in themes.themes():
             self.register_theme(dress)
         self.theme = themes.PLAIN if self.no_color else theme
+        self._begun_with = self.get_css_variables()
+        self.stylesheet.set_variables(self._begun_with)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Textual asks for this once more for the theme that it begins with, and would read every style sheet twice."""
+        begun_with, self._begun_with = self._begun_with, {}
+        if begun_with and begun_with == self.get_css_variables():
+            self.stylesheet.update(self, animate=animate)
+        else:
+            super().refresh_css(animate)
 
     def get_driver_class(self) -> type[Driver]:
         usual = super().get_driver_class()

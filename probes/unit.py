@@ -70,6 +70,16 @@ def full_name(unit: str) -> str:
     return unit if unit.endswith(SUFFIXES) else unit + ".service"
 
 
+_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")
+NAMES = "Names of units have letters, digits and : - _ . @ \\, and 255 of them at most."
+
+
+def is_name(unit: str) -> bool:
+    """Whether a unit can be called so: systemctl would take ``*`` for all of them, and a dash for an option."""
+    name = full_name(unit)
+    return _NAME.fullmatch(name) is not None and name[0] not in "-."
+
+
 class UnitProbe:
     """``offset``: how far the host's clock is ahead of ours, in seconds; 0 while it is within a second."""
 
@@ -94,6 +104,8 @@ class UnitProbe:
     async def batches(self) -> AsyncIterator[list[Reading]]:
         """A UnitReading each turn, with a UnitFile where the text may have changed. Ends by an exception only:
         ProbeFailed, or what the host raises."""
+        if not is_name(self.unit):
+            raise ProbeFailed(f"{self.unit!r} is no name of a unit", NAMES, state="missing")
         arguments = (self.unit, self._scope, ",".join(PROPERTIES))
         async with asking(self._host, SCRIPT, arguments) as asker:
             while True:

@@ -30,6 +30,7 @@ from msgspec import Meta, Struct
 from platformdirs import user_config_path
 
 from probes.endpoint import BadEndpoint, endpoint_from
+from probes.unit import NAMES, is_name
 from watch.hooks import Hook, Value, parse
 from watch.regular import whole
 from watch.wrong_value import kind_at, plainly
@@ -166,9 +167,11 @@ def load_config(path: Path | None = None) -> Config:
             raise ConfigError(f"{file}:{line}: deployments.{name}: its fallback is the unit itself")
         for what in ("target", "unit", "fallback"):
             value = getattr(deployment, what)
-            if value.startswith("-") or re.search(r"[\s\x00-\x1f]", value):
+            named = value.isprintable() and not value.startswith("-") and " " not in value
+            if not named or (value and what != "target" and not is_name(value)):
                 line = _line(text, ["deployments", name])
-                raise ConfigError(f"{file}:{line}: deployments.{name}.{what}: {value!r} is no name of a host or a unit")
+                called = "a host" if what == "target" else f"a unit. {NAMES}"
+                raise ConfigError(f"{file}:{line}: deployments.{name}.{what}: {value!r} is no name of {called}")
         if deployment.endpoint:
             try:
                 endpoint_from(deployment.endpoint)

@@ -22,7 +22,7 @@ from probes.operate.orders import Order, Rights, UnderWay, new_id
 from probes.operate.scripts import GOING, KILL, STEPS
 from probes.probe import words
 from probes.readings import OperatorAction
-from probes.unit import full_name
+from probes.unit import full_name, is_name
 
 __all__ = ["follow_on", "kill_now", "new_id", "operate", "under_way"]
 
@@ -71,7 +71,7 @@ def refusal(rights: Rights, order: Order) -> str:
         return rights.reason or "This login may not do that"
     names = [order.unit, *([order.fallback] if order.action == "fallback" else [])]
     for name in names:
-        if not re.fullmatch(r"[A-Za-z0-9:_.\\@-]{1,255}", name) or name.startswith("-"):
+        if not is_name(name):
             return f"{name!r} is no unit's name"
     if order.action == "fallback" and full_name(order.fallback) == full_name(order.unit):
         return "The fallback is the unit itself"

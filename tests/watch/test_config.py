@@ -83,7 +83,7 @@ def test_without_a_file_everything_is_default(monkeypatch, tmp_path):
         (GOOD.replace('unit = "kimi-k25-int4-ngram"\n', ""), 4, "deployments.kimi needs unit"),
         (GOOD.replace("fallback =", "endpoint ="), 7, "deployments.kimi.endpoint: "),
         (GOOD.replace('"vllm-kimi-k25-int4"', '"kimi-k25-int4-ngram"'), 4, "its fallback is the unit itself"),
-        (GOOD.replace('"kimi-k25-int4-ngram"', '"--force"'), 4, "is no name of a host or a unit"),
+        (GOOD.replace('"kimi-k25-int4-ngram"', '"--force"'), 4, "is no name of a unit. Names of units"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path, text, line, words):

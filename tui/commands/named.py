@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from probes.unit import NAMES, is_name
 from tui.exits import Ending, Exit
 from watch.config import Config, Deployment, near, resolve
+
+HOSTS = "Write user@host, an alias of ssh_config, or local."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,14 @@ def named(config: Config, words: Sequence[str], *, endpoint: str | None = None, 
         one = Named(found, words[0])
     elif len(words) == 2:
         for what, word in zip(("host", "unit"), words, strict=True):
-            if not word or word.startswith("-") or re.search(r"[\s\x00-\x1f]", word):
-                raise Ending(Exit.USAGE, f"{word!r} is no name of a {what}")
+            if what == "unit" and not is_name(word):
+                raise Ending(Exit.USAGE, f"{shown(word)} is no name of a unit", NAMES)
+            if not word or word.startswith("-") or not word.isprintable() or " " in word:
+                raise Ending(
+                    Exit.USAGE,
+                    f"{shown(word)} is no name of a host",
+                    "Write user@host, an alias of ssh_config, or local.",
+                )
         one = _of(config, *words)
     else:
         raise Ending(
@@ -51,6 +59,11 @@ def named(config: Config, words: Sequence[str], *, endpoint: str | None = None, 
     if user is not None:
         changed["user"] = user
     return Named(replace(one.deployment, **changed), one.name) if changed else one
+
+
+def shown(word: str) -> str:
+    """A word as a sentence names it, whatever is in it."""
+    return repr(word if len(word) <= 80 else f"{word[:79]}…")
 
 
 def _of(config: Config, target: str, unit: str) -> Named:

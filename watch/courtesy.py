@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import Final, Protocol, runtime_checkable
 
-REST: Final = 0.08
+REST: Final = 0.15
 """Seconds: enough for an answer, also on a busy machine."""
 
 BETWEEN: Final = 0.12

@@ -354,3 +354,24 @@ def test_cursors_are_compared_only_within_one_journal(cursor: str, than: str, ex
 def test_every_field_that_is_asked_for_is_one_journald_has() -> None:
     assert len(set(FIELDS)) == len(FIELDS)
     assert all(name == name.upper() for name in FIELDS)
+
+
+class Slow(ExportDecoder):
+    """Takes every record apart field by field."""
+
+    def _alike(self, buf: bytes, text: str, pos: int, out: list[JournalLine]) -> int:
+        return pos
+
+
+def slowly(data: bytes) -> tuple[list[JournalLine], Slow]:
+    decoder = Slow(UNIT)
+    return decoder.feed(data) + decoder.close(), decoder
+
+
+@given(broken | records().map(lambda made: made[1]))
+def test_the_short_way_finds_what_the_long_way_finds(data: bytes) -> None:
+    lines, decoder = decode(data)
+    long, slow = slowly(data)
+    assert lines == long
+    assert (decoder.cursor, decoder.at, decoder.records) == (slow.cursor, slow.at, slow.records)
+    assert decoder.skipped == slow.skipped

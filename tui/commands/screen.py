@@ -47,13 +47,25 @@ async def show(source: Source, config: Config, desk: Desk | None = None) -> None
     """Show a watch until the operator leaves, or the terminal or a signal ends it. ``desk``: of a live watch."""
     app = make_app(source, config, desk)
     loop = asyncio.get_running_loop()
+    interrupted = asyncio.Event()
+
+    def interrupt() -> None:
+        """Never in the midst of giving the terminal back, as Python's own would be."""
+        interrupted.set()
+        app.exit()
+
+    usual = signal.getsignal(signal.SIGINT)
     for name in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(name, app.exit)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
         await app.run_async()
     finally:
-        for name in (signal.SIGTERM, signal.SIGHUP):
+        for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             loop.remove_signal_handler(name)
+        signal.signal(signal.SIGINT, usual)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
     if app.return_code:
         raise Ending(Exit.FAILED, "the screen broke off, by a fault of firstlight", "What it says above tells where.")
 

@@ -280,7 +280,7 @@ def _tables(text: str) -> list[tuple[int, str, dict[str, Any] | str]]:
     names = [start[1] for start in starts]
     try:
         tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also of a number of thousands of digits
         tables = None
     if tables is not None:
         counted: dict[str, int] = {}
@@ -306,7 +306,7 @@ def _tables(text: str) -> list[tuple[int, str, dict[str, Any] | str]]:
             pieces.append((lines[index], names[index], values[names[index]][0]))
         except RecursionError:
             pieces.append((lines[index], names[index], "it is nested too deep"))
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, KeyError, IndexError) as error:
             pieces.append((lines[index], names[index], f"not valid TOML ({error})"))
     return pieces
 

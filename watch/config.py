@@ -144,7 +144,7 @@ def load_config(path: Path | None = None) -> Config:
         raise ConfigError(f"{file}: {error.strerror}") from None
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also of a number of thousands of digits
         raise ConfigError(f"{file}: not TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{file}: not TOML: it is nested too deep") from None

@@ -267,7 +267,7 @@ def _toml(path: Path) -> Iterator[object]:
     yield catalogue.load(path.parent)
     try:
         values = tomllib.loads(path.read_bytes().decode("utf-8", "replace"))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return
     yield keymap({str(name): value for name, value in values.items() if isinstance(value, str)})
     for value in values.values():

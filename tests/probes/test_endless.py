@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -28,6 +29,8 @@ from probes.quoting import opening
 from probes.readings import GpuProcess, GpuProcesses, GpuReading, MetricsReading
 from probes.ssh_guard import A_SECOND, DATA, KEXINIT, KEYS, Flooded, Guard
 from probes.ssh_guard import MOST as MOST_MESSAGES
+from watch import catalogue
+from watch.config import ConfigError, load_config
 from watch.metrics import MOST_ENGINES
 from watch.state import WatchState
 
@@ -345,3 +348,13 @@ async def test_an_answer_of_odd_status() -> None:
             yield b"text\nnonce " + b"7" * 5000 + b"\n"
 
     assert await Asker(Said(), "nonce").ask("show") == (0, b"text")
+
+
+def test_a_number_of_thousands_of_digits_in_the_operators_own_files(tmp_path: Path) -> None:
+    """int refuses it, and so does the reader of TOML, with an error of its own."""
+    file = tmp_path / "firstlight.toml"
+    file.write_text(f"x = {'7' * 5000}\n")
+    with pytest.raises(ConfigError, match="not TOML"):
+        load_config(file)
+    (tmp_path / "findings.toml").write_text(f"[[row]]\nid = {'7' * 5000}\n[[row]]\n")
+    assert len(catalogue.load(tmp_path).problems) == 2

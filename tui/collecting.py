@@ -1,8 +1,7 @@
 """Python's garbage collector while the program starts.
 
 A start makes some two hundred thousand objects (modules, classes, style rules) of which hardly any is garbage, and the
-collector would go through them again and again. They are set aside for good instead, and from then on it does as it
-always does: what it goes through later is what the watch made.
+collector would go through them again and again. It goes through them once, when the first screen is there.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ START = 200_000
 
 
 def after_start() -> None:
-    """Collect nothing until ``START`` objects are there, and never go through those."""
+    """Collect nothing until ``START`` objects are there; from then on as always."""
     usual = gc.get_threshold()
 
     def begun(phase: str, about: dict[str, Any]) -> None:
         gc.callbacks.remove(begun)
-        gc.freeze()
         gc.set_threshold(*usual)
 
     gc.callbacks.append(begun)

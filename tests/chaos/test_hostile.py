@@ -14,14 +14,15 @@ import pytest
 
 from bench.terminal import Terminal
 from bench.watched import resident
+from probes import gpu
 from probes.hosts import open_host
-from probes.readings import LinkReading
+from probes.readings import GpuReading, LinkReading, ProbeReading
 from tests.chaos.test_terminal import drained, ended, until
 from tests.host.conftest import Keyring
 from tests.host.machine import Machine
-from tests.host.service import Service
+from tests.host.service import Service, shell
 from tests.host.terminal import PROGRAM
-from tests.host.watcher import nothing_left
+from tests.host.watcher import Watcher, nothing_left
 
 SEQUENCE = re.compile(
     rb"\x1b\[([<-?]?)[0-9;:]*([ -/]*[@-~])"  # CSI: its kind, without its numbers
@@ -151,6 +152,54 @@ async def test_a_hundred_megabytes_without_a_newline(
         assert resident(terminal.process.pid) - before < 120e6
         terminal.send("q")
         assert await ended(terminal) == 0
+    await nothing_left(machine)
+
+
+# ---- an nvidia-smi that is none
+
+SMI = "/usr/local/bin/nvidia-smi"
+HEADER = "index, uuid, name, memory.used [MiB], memory.total [MiB], utilization.gpu [%], power.draw [W]"
+ROW = r"0, GPU-\033]0;EVIL\007, \033[2J[bold red]H200\342\200\256, -5 MiB, 99999999999999999999 MiB, -7 %%, NaN W"
+TALKS = {
+    "escapes": r"exec yes \"$(printf '\033]0;EVIL\007 [bold]x[/nope]')\"",
+    "noise": "exec cat /dev/urandom",
+    "a line": "head -c 100000000 /dev/zero; exec sleep 600",
+    "exit 1": r"printf '\033[2Jno such thing\n' >&2; exit 1",
+    "errors": "exec yes 'GPU is lost' >&2",
+    "rows": f"echo '{HEADER}'; while :; do printf '{ROW}\\n'; sleep 0.2; done",
+    "gpus": f"echo '{HEADER}'; seq 0 99999 | sed 's/.*/&, GPU-&, H200, 1 MiB, 2 MiB, 3 %, 4 W/'; exec sleep 600",
+}
+
+
+@pytest.mark.parametrize("name", TALKS)
+async def test_an_nvidia_smi_that_is_none(
+    machine: Machine, target: str, service: Service, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU pane says so or shows what can be shown; nothing grows, and the journal goes on."""
+    service.write(f"[Service]\nExecStart={shell('i=0; while :; do i=$((i+1)); echo line $i; sleep 0.05; done')}\n")
+    monkeypatch.setattr(gpu, "HUNG", 2.0)
+    machine.write(SMI, f"#!/bin/sh\n{TALKS[name]}\n", 0o755)
+    try:
+        await service.start()
+        async with Watcher(target, service.name) as seen:
+            await seen.until(lambda: seen.said("line"))
+            before = _own()
+            await seen.until(
+                lambda: (
+                    seen.of(GpuReading)
+                    or any(one.probe == "gpu" and one.state in ("failed", "missing") for one in seen.of(ProbeReading))
+                ),
+                what="a word on the GPUs",
+            )
+            at = len(seen.lines)
+            await seen.until(lambda: len(seen.lines) > at + 20, what="more of the journal")
+            assert _own() - before < 60e6
+            for one in seen.of(ProbeReading):
+                assert "fault of firstlight" not in one.reason, one
+                assert len(one.reason) < 1000
+            assert all(len(one.devices) <= 256 for one in seen.of(GpuReading))
+    finally:
+        (machine.root / SMI.lstrip("/")).unlink()
     await nothing_left(machine)
 
 

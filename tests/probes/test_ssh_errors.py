@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from probes import ssh_errors
 from probes.ssh_config import Hop, Target
 from probes.ssh_errors import ROWS, Attempt, Row, explain
-from probes.ssh_identities import Identities, Login
 from probes.ssh_guard import Flooded
+from probes.ssh_identities import Identities, Login
 from probes.ssh_known_hosts import KnownHosts
 from probes.ssh_known_hosts import given as known
 from tests.probes.sshserver import new_key

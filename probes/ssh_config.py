@@ -190,6 +190,8 @@ def _hop(target: Target, access: Access) -> tuple[Hop, list[Target]]:
         "keepalive_count_max": KEEPALIVE_MISSES,
         "connect_timeout": config.get("ConnectTimeout") or CONNECT_SECONDS,
     }
+    if not config.get("Compression"):
+        options["compression_algs"] = ["none"]  # else a server may choose to send gigabytes in a few packets
     if not config.get("HostKeyAlgorithms"):
         held = any(known.lookup(key_name, "", parsed.port)[:2])
         options["server_host_key_algs"] = f"+{HOST_KEYS}" if held else HOST_KEYS

@@ -220,6 +220,15 @@ def test_a_configuration_that_cannot_be_read_names_the_line(tmp_path: Path, line
     assert "`ssh llm`" in raised.value.remedy
 
 
+@pytest.mark.parametrize(("line", "packs"), [("", False), ("Compression no", False), ("Compression yes", True)])
+def test_a_server_may_pack_what_it_sends_only_where_the_operator_says_so(
+    tmp_path: Path, line: str, packs: bool
+) -> None:
+    (hop,) = way(tmp_path, "llm", "Host llm", f" {line}")
+    offered = asyncssh.SSHClientConnectionOptions(**hop.options).compression_algs
+    assert (b"zlib@openssh.com" in offered) is packs
+
+
 @pytest.mark.parametrize("line", ["=", " = x", "= ="])
 def test_lines_that_are_none_are_said_too(tmp_path: Path, line: str) -> None:
     with pytest.raises(LinkRefused, match="The SSH configuration for llm cannot be used: "):

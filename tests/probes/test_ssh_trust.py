@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -310,7 +311,7 @@ class Agent:
         self._process = await asyncio.create_subprocess_exec(
             "ssh-agent", "-D", "-a", str(self.path), stdout=asyncio.subprocess.DEVNULL
         )
-        await until(self.path.exists)
+        await until(lambda: _listens(self.path))
         async with asyncssh.SSHAgentClient(str(self.path)) as client:
             for number, key in enumerate(keys):
                 key.set_comment(f"key {number}")
@@ -320,6 +321,12 @@ class Agent:
         if self._process:
             self._process.terminate()
             await self._process.wait()
+
+
+def _listens(path: Path) -> bool:
+    """Its socket is there a moment before anybody listens on it."""
+    with socket.socket(socket.AF_UNIX) as one:
+        return one.connect_ex(str(path)) == 0
 
 
 @pytest.fixture

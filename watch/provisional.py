@@ -15,6 +15,9 @@ from watch.state import WatchState
 EARLY = 6000
 """Readings kept from the beginning of a watch, in case its back-log is long."""
 
+EARLY_TEXT = 4 << 20
+"""Characters of lines among them: a line may be as long as two million."""
+
 AT_ONCE = 100
 """Lines folded before the event loop gets its turn."""
 
@@ -25,6 +28,7 @@ class Provisional:
     def __init__(self, make: Callable[[], WatchState] | None) -> None:
         self._make = make
         self._early: list[Reading] | None = [] if make is not None else None
+        self._room = EARLY_TEXT
         self._lines: list[JournalLine] = []
         self.share: float | None = None
         """how much of the back-log has been read; None: no long one is being read"""
@@ -32,20 +36,23 @@ class Provisional:
 
     def see(self, reading: Reading) -> None:
         """A reading that was recorded and folded."""
-        if self.state is not None:
-            if not isinstance(reading, JournalLine):
-                self.state.apply(reading)
-        elif self._early is not None:
-            self._early.append(reading)
-            if len(self._early) > EARLY:
-                self._early = None
+        if self.state is None:
+            self._keep((reading,))
+        elif not isinstance(reading, JournalLine):
+            self.state.apply(reading)
 
     def see_lines(self, lines: Sequence[JournalLine]) -> None:
         """``see`` of each."""
-        if self.state is None and self._early is not None:
-            self._early += lines
-            if len(self._early) > EARLY:
-                self._early = None
+        if self.state is None:
+            self._keep(lines)
+
+    def _keep(self, readings: Sequence[Reading]) -> None:
+        if self._early is None:
+            return
+        self._early += readings
+        self._room -= sum([len(one.text) for one in readings if isinstance(one, JournalLine)])
+        if len(self._early) > EARLY or self._room < 0:
+            self._early = None
 
     async def take(self, reading: BacklogReading, lines: Sequence[JournalLine]) -> None:
         """``lines``: those of the reading, without their secrets."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from probes.readings import BacklogReading, JournalLine, Reading
 from tests.watch.fed import a_load
 from watch.batch import Batch
+from watch.provisional import Provisional
 from watch.session import SessionReader, SessionWriter, new_header
 from watch.state import WatchState
 from watch.watching import Watching
@@ -27,6 +30,10 @@ class Feed:
     async def batches(self) -> AsyncIterator[list[Reading]]:
         while (batch := await self.queue.get()) is not None:
             yield list(batch)
+
+
+class Text(str):
+    """Of which it can be told whether somebody still holds it."""
 
 
 def fresh() -> WatchState:
@@ -91,3 +98,17 @@ async def test_what_is_shown_ahead_has_no_secrets_either() -> None:
     feed.queue.put_nowait(None)
     (batch,) = [batch async for batch in watching.batches()]
     assert [line.text for line in batch.newest] == ["api_key='***'"]
+
+
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_what_is_kept_of_a_beginning_is_bounded_however_long_its_lines(at_once: int) -> None:
+    made: list[weakref.ref[Text]] = []
+    provisional = Provisional(lambda: WatchState("llm-two", "vllm"))
+    for number in range(40):
+        texts = [Text("x" * (1 << 20)) for _ in range(at_once)]
+        made += [weakref.ref(text) for text in texts]
+        provisional.see_lines([JournalLine(at=number, text=text) for text in texts])
+        del texts
+        held = [text for one in made if (text := one()) is not None]
+        assert sum(map(len, held)) <= 8 << 20
+        del held

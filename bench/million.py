@@ -46,6 +46,7 @@ def _figures(lines: int, words: str, allowed: float) -> list[Figure]:
             spent = cpu_seconds(terminal.process.pid)
             terminal.until("reading back-log")
             behind = _settled(terminal, lines)
+            cpu_share(terminal, 3)  # memory is given back once it is quiet
             full = resident(terminal.process.pid)
     more = (full - empty) / 1e6
     return [

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from probes.readings import JournalLine
+from tui import collecting
 from tui.base import BaseApp
 from tui.lines import LineStore
 from tui.scene import Scene
@@ -27,6 +28,9 @@ Most of a watch's hours are these, and a painting is most of what it costs."""
 
 _QUIET: Final = 15.0
 """Seconds without anything urgent after which a load is one that says nothing."""
+
+_MANY: Final = 50_000
+"""Lines, a back-log or a flood, after which memory is given back once it is quiet again."""
 
 _SLICE: Final = 1000
 """Lines taken in at a time: about 2 ms."""
@@ -48,6 +52,7 @@ class Projector:
         self.source = source
         self._courtesy = source.courtesy if isinstance(source, Courteous) else None
         self._flooded = False
+        self._lines = 0
         self.store = LineStore(source.line)
         self.screen = make(self.store, zone)
         self._zone = zone
@@ -69,6 +74,7 @@ class Projector:
                     self.store.replace(batch.instead)
                     self.screen.journal.begin_again()
                 self._flooded = len(batch.lines) > _SLICE
+                self._lines += len(batch.lines)
                 for at in range(0, len(batch.lines), _SLICE):
                     self.store.add(batch.lines[at : at + _SLICE], batch.offsets[at : at + _SLICE])
                     if self._flooded:
@@ -130,6 +136,9 @@ class Projector:
         now = time.monotonic()
         if urgent:
             self._heard = now
+        elif self._lines > _MANY:
+            self._lines = 0
+            collecting.give_back()
         view = self.source.view(self.source.now())
         self.screen.journal.look_at(self._ahead or self.store, self._backlog)
         self.screen.journal.catch_up(view.now)

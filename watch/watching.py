@@ -47,7 +47,7 @@ SLICE = 0.005
 LINES_AT_ONCE = 250
 """Journal lines recorded and folded together, well within a slice."""
 
-AHEAD = 50_000
+AHEAD = 20_000
 """Journal lines that may wait for a screen; then the feed waits."""
 
 AHEAD_TEXT = 32 << 20

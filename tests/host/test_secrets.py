@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.terminal import Terminal
+from probes.operate.files import read_files
 from tests.host import tape
 from tests.host.conftest import Keyring
 from tests.host.machine import Machine
-from tests.host.service import Service
+from tests.host.operator import Operator, outcomes, story
+from tests.host.service import Service, shell
 from tests.host.terminal import PROGRAM
 from tests.host.test_load import READY
 from tests.host.watcher import nothing_left
@@ -82,3 +87,45 @@ async def test_nothing_is_open_and_nothing_is_told(
         assert path.stat().st_mode & 0o077 == 0 or (path.is_dir() and path.parent.stat().st_mode & 0o077 == 0), path
         if path.is_file():
             assert KEY.encode() not in path.read_bytes()
+
+
+@contextlib.contextmanager
+def argument_lists() -> Iterator[set[bytes]]:
+    """Of all processes of this machine, those in the host's container too, looked at without a pause."""
+    seen: set[bytes] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            for entry in os.listdir("/proc"):
+                if entry.isdigit():
+                    with contextlib.suppress(OSError):
+                        seen.add(Path("/proc", entry, "cmdline").read_bytes())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+async def test_a_roll_back_of_a_unit_that_holds_a_key(machine: Machine, target: str, service: Service) -> None:
+    """Its files travel to the host and into place, and back at the undoing: never as an argument."""
+    good = f"[Service]\nEnvironment=HF_TOKEN={KEY}\nExecStart={shell('exec sleep 600')}\n"
+    service.write(good)
+    await service.start(wait=True)
+    async with Operator(target) as ann:
+        before = list((await read_files(ann.host, await ann.rights(service.name), service.name)).files)
+        service.write(good.replace("600", "500"))
+        with argument_lists() as seen:
+            steps = await ann.has_done(await ann.rollback(service.name, before))
+            assert steps[-1].outcome == "done", story(steps)
+            steps = await ann.does("restart", service.name)
+            assert steps[-1].outcome == "done", story(steps)
+    assert outcomes(steps)["start"] == "done"
+    assert KEY in (await service.shows("Environment"))
+    assert any(b"systemd-analyze" in one for one in seen), "the look at the processes saw what was run there"
+    assert not [one for one in seen if KEY.encode() in one]
+    assert KEY not in repr(steps)

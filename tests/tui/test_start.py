@@ -17,6 +17,7 @@ from probes.ssh_aliases import aliases
 from tests.tui.showing import press
 from tui.screens.start import Chosen, UnitsScreen
 from tui.start import Start, Trouble
+from tui.widgets.searchline import SearchLine
 from watch.config import Deployment
 from watch.history import History, LoadRecord
 from watch.load_key import Key
@@ -151,6 +152,22 @@ async def test_a_host_without_such_units_and_a_unit_that_is_typed() -> None:
         await shown.press("slash")
         await shown.type("gpu-b")
         await shown.until(lambda: "No unit of gpu-b looks like a model server." in shown.text())
+        await shown.press("enter")
+        await shown.type("vllm")
+    assert shown.app.return_value == Chosen(Deployment(target="gpu-b", unit="vllm"))
+
+
+@pytest.mark.parametrize("name", ["vllm*", "-all", "a/b", "$(id)", "two words"])
+async def test_what_can_be_no_unit_is_said_here_and_another_can_be_typed(name: str) -> None:
+    async with started() as shown:
+        await shown.press("slash")
+        await shown.type("gpu-b")
+        await shown.until(lambda: "No unit of gpu-b" in shown.text())
+        await shown.press("enter")
+        shown.app.screen.query_one(SearchLine).value = name
+        await shown.press("enter")
+        await shown.until(lambda: f"{name} is no name of a unit. Names of units have letters" in shown.text())
+        assert shown.app.return_value is None
         await shown.press("enter")
         await shown.type("vllm")
     assert shown.app.return_value == Chosen(Deployment(target="gpu-b", unit="vllm"))

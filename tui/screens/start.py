@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 
 from probes.host import HostError
 from probes.servers import Server
+from probes.unit import NAMES, is_name
 from tui.keys import bindings
 from tui.leaving import Page
 from tui.options import Options
@@ -207,6 +208,7 @@ class UnitsScreen(_Listing):
         self._ask = ask
         self._now = now
         self._servers: Sequence[Server] | None = None
+        self._trouble = ""
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -226,6 +228,8 @@ class UnitsScreen(_Listing):
         found = self._servers
         if found is None:
             self.said.say(f"asking {host} …", "muted")
+        elif self._trouble:
+            self.said.say(f"✖ {self._trouble}", "error")
         elif found:
             self.said.say(f"Units of {host} that look like model servers")
         else:
@@ -255,7 +259,10 @@ class UnitsScreen(_Listing):
         """Let a unit be typed."""
 
         def typed(unit: str | None) -> None:
-            if unit:
+            self._trouble = f"{safe(unit)} is no name of a unit. {NAMES}" if unit and not is_name(unit) else ""
+            if self._trouble:
+                self.lay()
+            elif unit:
                 self.app.exit(Chosen(Deployment(target=self._host, unit=unit)))
 
         self.app.push_screen(AskLine("Unit:", "as systemctl takes it"), typed)

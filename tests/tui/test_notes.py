@@ -38,6 +38,7 @@ def a_desk(watching: Watching) -> Any:
         no_history="",
         read_only=True,
         title=UNIT,
+        drawn=None,
     )
 
 

@@ -18,6 +18,7 @@ from tui.units import Zone
 from watch.changes import Changes
 from watch.courtesy import Courteous
 from watch.view import View
+from watch.watching import URGENT
 
 _TICK: Final = 1.0
 """Seconds between two paintings while nothing urgent comes: clocks and ages go on, samples are shown."""
@@ -35,7 +36,7 @@ _MANY: Final = 50_000
 _SLICE: Final = 1000
 """Lines taken in at a time: about 2 ms."""
 
-_URGENT: Final = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.LINK | Changes.UNIT | Changes.ACTION
+_URGENT: Final = URGENT | Changes.LINK
 
 
 class Projector:

@@ -38,7 +38,7 @@ GAP = 0.03
 PATIENCE = 0.25
 """Seconds that samples wait for one another, so that those of one second are drawn together."""
 
-URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT | Changes.ACTION
+URGENT = Changes.JOURNAL | Changes.LOAD | Changes.FINDINGS | Changes.UNIT | Changes.ACTION | Changes.BENCH
 """What is handed over at once."""
 
 SLICE = 0.005

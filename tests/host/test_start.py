@@ -11,6 +11,12 @@ from tests.host.test_load import READY
 from tests.host.watcher import nothing_left
 
 
+async def one_down(terminal: Terminal) -> None:
+    before = highlighted(terminal)
+    terminal.send("j")
+    await terminal.until(lambda _: highlighted(terminal) != before)
+
+
 async def test_a_hosts_units_are_offered_and_one_is_watched(
     machine: Machine, target: str, service: Service, keyring: Keyring
 ) -> None:
@@ -29,8 +35,7 @@ async def test_a_hosts_units_are_offered_and_one_is_watched(
         screen = await terminal.until(f"Units of {target} that look like model servers")
         assert service.name in screen
         while f"{service.name} " not in highlighted(terminal):
-            terminal.send("j")
-            await terminal.until(lambda _: True)
+            await one_down(terminal)
         terminal.send("Enter")
         await terminal.until("loaded in")  # its journal has been read
         terminal.send("q")

@@ -61,11 +61,11 @@ class LocalHost:
     async def http(
         self, host: str, port: int, *, socket: str = "", tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        """The URL of each request says where it goes; ``host`` and ``port`` are for hosts with a way in between."""
         import httpx
 
         from probes.http_common import default_trust
 
-        """The URL of each request says where it goes; ``host`` and ``port`` are for hosts with a way in between."""
         async with httpx.AsyncHTTPTransport(uds=socket or None, verify=tls or default_trust()) as transport:
             yield transport
 

@@ -41,11 +41,7 @@ def named(config: Config, words: Sequence[str], *, endpoint: str | None = None, 
             if what == "unit" and not is_name(word):
                 raise Ending(Exit.USAGE, f"{shown(word)} is no name of a unit", NAMES)
             if not word or word.startswith("-") or not word.isprintable() or " " in word:
-                raise Ending(
-                    Exit.USAGE,
-                    f"{shown(word)} is no name of a host",
-                    "Write user@host, an alias of ssh_config, or local.",
-                )
+                raise Ending(Exit.USAGE, f"{shown(word)} is no name of a host", HOSTS)
         one = _of(config, *words)
     else:
         raise Ending(

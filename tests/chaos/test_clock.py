@@ -38,10 +38,7 @@ async def test_the_clock_is_stepped(keyring: Keyring, boot: Callable[..., Machin
     account = await Account(machine, service).begin()
     service.write_server(chatty(8.0, 40))
     async with watched(target, service.name) as seen:
-        await seen.linked()
-        await service.start()
-        await seen.lines_more(5)
-        await seen.footprint.take()
+        await seen.under_way(service)
         for step in (-chance.randint(60, 7200), chance.randint(3600, 200_000), -chance.randint(3600, 300_000)):
             clock.step(step)
             await seen.lines_more(chance.randint(20, 60))

@@ -41,10 +41,7 @@ async def test_journald_is_restarted_rotated_vacuumed(
     chance.shuffle(faults)
     service.write_server(chatty(8.0, 40))
     async with watched(target, service.name) as seen:
-        await seen.linked()
-        await service.start()
-        await seen.lines_more(5)
-        await seen.footprint.take()
+        await seen.under_way(service)
         for fault in faults:
             await seen.lines_more(chance.randint(1, 30))
             await fault(seen)

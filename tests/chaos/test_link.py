@@ -56,10 +56,7 @@ async def test_the_way_is_made_worse(
     chance.shuffle(faults)
     service.write_server(chatty(SECONDS, 40))
     async with watched("far", service.name) as seen:
-        await seen.linked()
-        await service.start()
-        await seen.lines_more(5)
-        await seen.footprint.take()
+        await seen.under_way(service)
         for fault in faults:
             await fault(seen)
             await seen.linked()
@@ -78,10 +75,7 @@ async def test_sshd_is_restarted(
     """The daemon with its logins, and at a random moment of an attempt to log in again."""
     service.write_server(chatty(6.0, 40))
     async with watched("far", service.name) as seen:
-        await seen.linked()
-        await service.start()
-        await seen.lines_more(5)
-        await seen.footprint.take()
+        await seen.under_way(service)
         for _ in range(3):
             await seen.lines_more(20)
             await machine.do("systemctl", "restart", "ssh.service")

@@ -68,6 +68,17 @@ async def resized(terminal: Terminal, chance: random.Random, times: int) -> None
     await drained(terminal, 0.5)
 
 
+async def left(terminal: Terminal, service: Service, size: Footprint) -> None:
+    """The load is over, memory is back where it was, and the operator leaves firstlight and the shell around it."""
+    await service.stop()
+    await until(terminal, "STOPPED")
+    await size.is_back()
+    terminal.send("q")
+    await until(terminal, "recorded in")
+    terminal.send("exit\n")
+    await ended(terminal)
+
+
 async def test_a_terminal_of_thousands_of_sizes(
     target: str, service: Service, account: Account, chance: random.Random
 ) -> None:
@@ -116,13 +127,7 @@ async def test_suspended_and_brought_back(
             terminal.send("fg\n")
             await until(terminal, "\x1b[?1049h")
             await until(terminal, "line ")
-        await service.stop()
-        await until(terminal, "STOPPED")
-        await size.is_back()
-        terminal.send("q")
-        await until(terminal, "recorded in")
-        terminal.send("exit\n")
-        await ended(terminal)
+        await left(terminal, service, size)
     await all_is_well(account, size)
 
 

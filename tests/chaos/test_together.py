@@ -15,7 +15,7 @@ import pytest
 from bench.terminal import Terminal
 from tests.chaos.account import Account
 from tests.chaos.clock import Clock
-from tests.chaos.test_terminal import CHATTER, children, drained, ended, footprint, resized, until
+from tests.chaos.test_terminal import CHATTER, children, drained, footprint, left, resized, until
 from tests.chaos.watched import Watched, all_is_well, chatty, watched
 from tests.host.conftest import Keyring
 from tests.host.machine import Machine
@@ -232,11 +232,5 @@ async def test_faults_of_the_terminal_and_of_the_way_together(
             await together([fault, other])
             terminal.seen = b""
             await until(terminal, "line ")
-        await service.stop()
-        await until(terminal, "STOPPED")
-        await size.is_back()
-        terminal.send("q")
-        await until(terminal, "recorded in")
-        terminal.send("exit\n")
-        await ended(terminal)
+        await left(terminal, service, size)
     await all_is_well(account, size)

@@ -20,7 +20,7 @@ from probes.hosts import open_host
 from probes.readings import BacklogReading, JournalLine, LinkReading
 from tests.chaos.account import Account
 from tests.chaos.footprint import Footprint
-from tests.host.service import Entry
+from tests.host.service import Entry, Service
 from tests.host.tape import Tape
 from tests.host.terminal import PROGRAM
 from tests.host.test_load import quick
@@ -85,6 +85,13 @@ class Watched:
         """Wait for the last line that the host holds now. Nothing newer may come before it is there."""
         last = (await account.read())[-1].cursor
         await self.until(lambda: self.newest == last, "the last line of the host's journal")
+
+    async def under_way(self, service: Service) -> None:
+        """Linked, the service started, its first lines there: what a fault is measured against."""
+        await self.linked()
+        await service.start()
+        await self.lines_more(5)
+        await self.footprint.take()
 
     async def lines_more(self, count: int) -> None:
         wanted = self.lines + count
